@@ -1,0 +1,85 @@
+"""The lint: is a valid fixture worth measuring with?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from recall_core.fixtures import memories_for
+from recall_core.records import Case, Fixture, Memory
+from recall_core.words import content_stems, tokens
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing the lint says of a case. An error fails the build; a warning asks for a look."""
+
+    level: Literal["error", "warning"]
+    case_id: str
+    message: str
+
+
+def lint(fixture: Fixture) -> list[Finding]:
+    """Is the fixture worth measuring with? Assumes that it validates."""
+    findings: list[Finding] = []
+    asked: dict[tuple[str, ...], str] = {}
+    for case in fixture.cases:
+        key = tuple(tokens(case.query)) or (case.query,)
+        if key in asked:
+            findings.append(
+                Finding("error", case.id, f"asks the same as case {asked[key]!r}: {case.query!r}; reword one")
+            )
+        asked.setdefault(key, case.id)
+        findings += _lint_case(fixture, case)
+    return findings
+
+
+def shared_words(case: Case, memory: Memory) -> tuple[frozenset[str], int]:
+    """The query's content stems that the memory has too, and how many stems the query has."""
+    asked = content_stems(case.query, case.lang)
+    return asked & content_stems(memory.text, memory.lang or case.lang), len(asked)
+
+
+def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
+    if not _plausible(case.query, case.lang):
+        yield Finding("error", case.id, f"is tagged {case.lang!r}, but {case.query!r} is in another script")
+    for memory in memories_for(fixture, case):
+        shared, asked = shared_words(case, memory)
+        words = ", ".join(sorted(shared))
+        expected = memory.id in case.expected
+        if expected and 2 * len(shared) > asked:
+            yield Finding(
+                "error",
+                case.id,
+                f"shares {len(shared)} of its {asked} content words with {memory.id!r} ({words}); "
+                "at most half may be shared: ask it in other words",
+            )
+        elif expected and case.hard and shared:
+            yield Finding(
+                "error",
+                case.id,
+                f"is marked hard, but shares {words} with {memory.id!r}; reword, or unmark it",
+            )
+        elif not case.answerable and 2 * len(shared) > asked:
+            yield Finding(
+                "warning",
+                case.id,
+                f"must stay silent, but {memory.id!r} has {len(shared)} of its {asked} content words "
+                f"({words}); check that it does not state the answer",
+            )
+        if memory in case.memories and memory.lang and not _plausible(memory.text, memory.lang):
+            yield Finding(
+                "warning",
+                case.id,
+                f"memory {memory.id!r} is tagged {memory.lang!r}, but is in another script",
+            )
+
+
+def _plausible(text: str, lang: str) -> bool:
+    """Whether the letters of a text can be that language's. A text without letters always can."""
+    cyrillic = sum("\u0400" <= char <= "\u04ff" for char in text)
+    latin = sum(char.isalpha() and char < "\u0250" for char in text)
+    if lang in ("ru", "uk", "be", "bg", "sr", "kk"):
+        return cyrillic > 0 or latin == 0
+    return cyrillic <= latin

@@ -1,0 +1,100 @@
+"""Provenance: what a report was made from, so that it can be made again."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sqlite3
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from recall_core import config, fixtures
+from recall_core.records import Fixture
+from recall_core.runs import Result
+
+PACKAGES = ("numpy", "onnxruntime", "pandas", "papermill", "recall-workbench", "scipy", "tokenizers")
+
+
+def manifest(
+    root: Path, settings: config.Config, fixture: Fixture, results: Sequence[Result], started: datetime
+) -> dict[str, Any]:
+    """Everything that went into a night, as JSON holds it."""
+    return {
+        "started": started.isoformat(),
+        "finished": datetime.now(UTC).isoformat(),
+        "commit": commit_of(root),
+        "fixture": {
+            "path": settings.fixture,
+            "name": fixture.name,
+            "version": fixture.version,
+            "sha256": fixtures.fixture_hash(fixture),
+        },
+        "embedders": [
+            {"name": result.embedder, "kind": result.kind, "fingerprint": result.fingerprint}
+            for result in results
+        ],
+        "settings": settings.model_dump(mode="json"),
+        "versions": {
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
+        },
+        "platform": platform.platform(),
+    }
+
+
+def commit_of(root: Path) -> str:
+    """The commit of the code, and whether it was changed since. `unknown` outside a git checkout."""
+    git = ["git", "-C", str(root)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        status = [*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!reports"]
+        changed = subprocess.run(status, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + (" with uncommitted changes" if changed.stdout.strip() else "")
+
+
+def facts(settings: config.Config, fixture: Fixture, commit: str) -> list[tuple[str, str]]:
+    """What was measured, as the first table of the report says it."""
+    langs = Counter(case.lang for case in fixture.cases)
+    answerable = sum(case.answerable for case in fixture.cases)
+    hard = sum(case.hard for case in fixture.cases)
+    said = [
+        ("fixture", f"{fixture.name} {fixture.version}, SHA-256 {fixtures.fixture_hash(fixture)[:16]}"),
+        (
+            "cases",
+            f"{len(fixture.cases)}: {answerable} answerable, {len(fixture.cases) - answerable} that must "
+            f"stay silent; {hard} hard (none of the note's own words); "
+            + ", ".join(f"{n} {lang}" for lang, n in langs.most_common()),
+        ),
+        ("filler", f"{len(fixture.filler)} notes that answer nothing, in every store"),
+        ("read path", f"full-scan cosine, {settings.store} store, first {settings.top_k} looked at"),
+        ("gate", _gate_text(settings.gate)),
+    ]
+    said += [(f"gate, {name}", _gate_text(gate)) for name, gate in settings.gates.items()]
+    return [*said, ("commit", commit)]
+
+
+def _gate_text(gate: config.GateConfig) -> str:
+    opens = f"opens when the best score is at least {gate.min_score:g}"
+    if gate.delta is None:
+        return opens
+    return f"{opens} and beats the runner-up by more than {gate.delta:g}"
+
+
+def rows(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """The last table of the report."""
+    fingerprints = [(f"fingerprint, {e['name']}", e["fingerprint"]) for e in manifest["embedders"]]
+    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
+    return [
+        ("fixture", f"{manifest['fixture']['path']}, SHA-256 {manifest['fixture']['sha256']}"),
+        *fingerprints,
+        ("versions", versions),
+        ("platform", manifest["platform"]),
+        ("started, finished", f"{manifest['started']}, {manifest['finished']}"),
+    ]

@@ -1,0 +1,212 @@
+"""The report: results -> Markdown, and the same as one self-contained HTML file."""
+
+from __future__ import annotations
+
+import base64
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import jinja2
+import numpy as np
+import pandas as pd
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from recall_core import findings
+from recall_core.runs import Result
+from recall_core.stats import share, wilson
+
+KINDS = {
+    "onnx": (
+        "Model embedders",
+        "What a deployed memory would do. Compare these columns with each other only.",
+    ),
+    "hash": (
+        "The lexical ratchet",
+        "The hash embedder sees spelling, not meaning. It needs no model file and gives the same numbers on "
+        "every machine, so a build can be held to them. They say nothing about a model embedder, and are "
+        "never compared with one.",
+    ),
+}
+"""In this order. Each kind has a table of its own, so that no verdict reads across them."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything a report says that is not in the runs themselves."""
+
+    day: date
+    facts: Sequence[tuple[str, str]]
+    """What was measured: name and value, in plain words."""
+    provenance: Sequence[tuple[str, str]]
+    broken: Sequence[str]
+    """Floors that do not hold, each in one sentence."""
+    floors: int
+    """How many floors were checked."""
+    missing: Sequence[str]
+    """What failed to run."""
+    texts: dict[str, str]
+    """The text of each memory, for those that are quoted."""
+    failures: dict[str, pd.DataFrame]
+    """For each embedder, `pipeline.failures`."""
+    figures: dict[str, Sequence[tuple[str, str]]]
+    """For each embedder, (file relative to the report, alt text)."""
+
+
+def markdown(page: Page, results: Sequence[Result]) -> str:
+    """The report as Markdown. Fixture texts are escaped: they can hold no table, link or HTML."""
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("recall_core"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.filters["md"] = escape
+    groups = [
+        (title, said, [result for result in results if result.kind == kind])
+        for kind, (title, said) in KINDS.items()
+    ]
+    results = [result for _, _, group in groups for result in group]
+    text = env.get_template("report.md.j2").render(
+        page=page,
+        results=results,
+        groups=[group for group in groups if group[2]],
+        headline=findings.headline,
+        table=results_table,
+        sweep=sweep_lines,
+        dominance=findings.dominance,
+        findings=findings.findings,
+        caveats=findings.caveats,
+        number=_number,
+    )
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def html(text: str, title: str, folder: Path) -> str:
+    """The Markdown as one HTML file that asks nothing of any server. Figures are read below `folder`."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("image", _inline_image(folder))
+    parser.add_render_rule("table_open", lambda *_: '<div class="wide"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    tokens = parser.parse(text)
+    for opening, inline in pairwise(tokens):
+        if opening.type == "heading_open":
+            opening.attrSet("id", slug(inline.content))
+    env = jinja2.Environment(loader=jinja2.PackageLoader("recall_core"), autoescape=True)
+    body = parser.renderer.render(tokens, parser.options, {})
+    return env.get_template("report.html.j2").render(title=title, body=body)
+
+
+def results_table(results: Sequence[Result]) -> list[list[str]]:
+    """Rows of the results table, one column an embedder; the first cell names the row."""
+    named = {
+        "recall@1": "recall@1",
+        **{f"recall@{k}": f"recall@{k}" for k in sorted({result.top_k for result in results} - {1})},
+        "right_first": "right first",
+        "wrong_on_top": "wrong on top",
+        "tie_on_top": "tie on top",
+        "answered": "answered, after the gate",
+        "silenced": "right first, then silenced",
+        "misled": "misled: a wrong memory is spoken",
+        "false_recall": "false recall, of those that must stay silent",
+        "passed": "cases passed",
+    }
+    rows = [
+        [title, *(share(*result.counted(metric)) for result in results)] for metric, title in named.items()
+    ]
+    slices = list(dict.fromkeys(part for result in results for part in result.summary["slice"]))
+    for part in slices[1:]:
+        title = f"passed, {part.removeprefix('lang=')}" + (" cases" if part == "hard" else "")
+        rows.append([title, *(share(*result.counted("passed", part)) for result in results)])
+    for quantity, what, digits in (("top1", "top-1 score", 3), ("margin", "margin", 4)):
+        for group, when in (("right", "right first"), ("silent", "must stay silent")):
+            cells = [_spread(result.spread_of(quantity, group), digits) for result in results]
+            rows.append([f"{what}, {when}: min / median / max", *cells])
+    for quantity, what in (("embed_ms", "embedding"), ("search_ms", "search")):
+        cells = [_latency(result.spread_of(quantity)) for result in results]
+        rows.append([f"latency of {what}: p50 / p95 / max", *cells])
+    if any(result.counted("failed")[0] for result in results):
+        rows.append(["searches that failed", *(share(*result.counted("failed")) for result in results)])
+    return rows
+
+
+def sweep_lines(table: pd.DataFrame, knob: str) -> list[str]:
+    """One line a setting; neighbours with equal counts share a line, the chosen one stands alone."""
+    counted = ["answered", "false_recall", "chosen"]
+    blocks = (table[counted] != table[counted].shift()).any(axis=1).cumsum()
+    lines = []
+    for _, block in table.groupby(blocks):
+        first, last = block.iloc[0], block.iloc[-1]
+        setting = f"{first[knob]:.3f}" + (f" to {last[knob]:.3f}" if len(block) > 1 else "")
+        answered, false = int(first["answered"]), int(first["false_recall"])
+        answerable, silent = int(first["answerable"]), int(first["silent"])
+        marks = ("   <- chosen" if first["chosen"] else "") + (
+            "   * frontier" if first["on_frontier"] else ""
+        )
+        lines.append(
+            f"{knob} {setting + ':':<16} answered {_counted(answered, answerable):<21}"
+            f"  false recall {_counted(false, silent)}{marks}"
+        )
+    return lines
+
+
+def escape(text: str) -> str:
+    """Text that Markdown and HTML show as it is: one line, no mark-up, no control or direction overrides."""
+    shown = "".join(
+        char if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn") or char == "\u200d" else " "
+        for char in text
+    )
+    shown = re.sub(r"\s+", " ", shown).strip()
+    shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", shown)
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as code hosts make it."""
+    kept = re.sub(r"[^\w\- ]", "", heading.lower())
+    return kept.strip().replace(" ", "-")
+
+
+def _inline_image(folder: Path) -> Callable[..., str]:
+    def rule(
+        renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        source = folder / unquote(str(tokens[at].attrGet("src")))
+        data = base64.b64encode(source.read_bytes()).decode()
+        alt = escapeHtml(renderer.renderInlineAsText(tokens[at].children or [], options, env))
+        return f'<img src="data:image/png;base64,{data}" alt="{alt}">'
+
+    return rule
+
+
+def _spread(found: pd.Series[float], digits: int) -> str:
+    if not found["n"]:
+        return "no cases"
+    return " / ".join(f"{found[name]:.{digits}f}" for name in ("min", "median", "max"))
+
+
+def _latency(found: pd.Series[float]) -> str:
+    return " / ".join(f"{found[name]:.2f}" for name in ("median", "p95", "max")) + " ms"
+
+
+def _counted(hits: int, n: int) -> str:
+    if not n:
+        return "no cases"
+    low, high = wilson(hits, n)
+    return f"{hits}/{n} ({hits / n:.0%}) [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    if value is None or np.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}" if np.isfinite(value) else "no runner-up" if value > 0 else "nothing found"

@@ -1,0 +1,113 @@
+"""A run on disk: the folder one notebook fills, which the report is made from."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from recall_core import scoring
+from recall_core.records import RecallError
+
+COLUMNS = (
+    *("case_id", "query", "lang", "hard", "tags", "answerable", "expected", "ids", "scores", "ranks"),
+    *("place", "outcome", "embed_ms", "search_ms", "error"),
+)
+FRAMES = ("summary", "spread", "absolute", "margin")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one (fixture, embedder, path) gave, and what the gate made of it.
+
+    Frames as `scoring` and `gates` describe them: `absolute` sweeps min_score without a margin, `margin`
+    sweeps delta with min_score held.
+    """
+
+    embedder: str
+    kind: str
+    dim: int
+    fingerprint: str
+    min_score: float
+    delta: float | None
+    top_k: int
+    rows: pd.DataFrame
+    summary: pd.DataFrame
+    spread: pd.DataFrame
+    absolute: pd.DataFrame
+    margin: pd.DataFrame
+
+    def counted(self, metric: str, part: str = "all") -> tuple[int, int]:
+        """`(hits, n)` of a metric on a slice; `(0, 0)` where the slice has no cases."""
+        found = self.summary[(self.summary["metric"] == metric) & (self.summary["slice"] == part)]
+        return (int(found["hits"].iloc[0]), int(found["n"].iloc[0])) if len(found) else (0, 0)
+
+    def spread_of(self, quantity: str, group: str = "all") -> pd.Series[float]:
+        """`n`, `min`, `median`, `p95` and `max` of a score, a margin or a latency."""
+        wanted = (self.spread["quantity"] == quantity) & (self.spread["group"] == group)
+        return self.spread[wanted][["n", "min", "median", "p95", "max"]].astype(float).iloc[0]
+
+
+def save(result: Result, figures: dict[str, Figure], out: str) -> str:
+    """Write a run, its metrics and its figures to the folder `out`; last, the record that it is complete.
+
+    With an empty `out`, as in a notebook opened by hand, nothing is written. Returns what was done.
+    """
+    if not out:
+        return "nothing saved: the parameter `out` is empty"
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_rows(result.rows, folder / "run.jsonl")
+    for name, figure in figures.items():
+        figure.savefig(folder / f"{name}.png", metadata={"Software": None})
+    write_json(metrics(result), folder / "metrics.json")
+    write_json({"finished": datetime.now(UTC).isoformat(), "figures": sorted(figures)}, folder / "done.json")
+    return f"saved to {folder}"
+
+
+def read(folder: Path) -> Result:
+    """Read what `save` wrote. Raises RecallError if the run did not reach its last cell."""
+    if not (folder / "done.json").is_file():
+        raise RecallError(f"{folder.name}: no completion record; the notebook stopped before its last cell")
+    held = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    frames = {name: pd.DataFrame(held.pop(name)) for name in FRAMES}
+    return Result(rows=read_rows(folder / "run.jsonl"), **frames, **held)
+
+
+def write_rows(rows: pd.DataFrame, path: Path) -> None:
+    """One JSON object a line and case. What `scoring.derive` adds is left out: it follows from the hits."""
+    records = rows[list(COLUMNS)].to_dict("records")
+    lines = [json.dumps({k: _plain(v) for k, v in row.items()}, ensure_ascii=False) for row in records]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """What `write_rows` wrote, with `top1`, `margin`, `rank` and `failed` derived again."""
+    with path.open(encoding="utf-8") as lines:  # str.splitlines would also break at U+0085 and U+2028
+        records = [json.loads(line) for line in lines]
+    return scoring.derive(pd.DataFrame(records, columns=list(COLUMNS)))
+
+
+def metrics(result: Result) -> dict[str, object]:
+    """Everything of a run but its rows, as JSON holds it."""
+    held = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "rows"}
+    return held | {name: _records(held[name]) for name in FRAMES}
+
+
+def write_json(content: object, path: Path) -> None:
+    """Indented UTF-8, so that a person can read it and a diff is short."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
+    return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: object) -> object:
+    """JSON has no NaN: a number that does not exist is null."""
+    return None if isinstance(value, float) and math.isnan(value) else value

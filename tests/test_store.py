@@ -1,0 +1,440 @@
+"""The store: what it keeps, what it refuses, and that a crash costs at most the last transaction."""
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ByHand, note
+
+from recall_core import fixtures, pipeline, streams
+from recall_core.embedders.hashing import HashEmbedder
+from recall_core.records import FingerprintError, Fixture, Hit, StoreError
+from recall_core.store import MIGRATIONS, MemoryStore, SqliteStore, Store, embedding_text, text_hash
+
+EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (0.6, 0.8)
+MINE, OTHER = "f" * 64, "0" * 64
+
+both = pytest.mark.parametrize("make", [MemoryStore, SqliteStore])
+Make = Callable[[], Store]
+
+
+def rows(*rows_: tuple[float, ...]) -> np.ndarray:
+    return np.array(rows_, dtype=np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+# What is kept
+
+
+@both
+def test_memories_come_back_whole_and_sorted(make: Make):
+    store = make()
+    full = note(
+        "b",
+        "Ёлка 🙂\nв углу",
+        kind="page",
+        ts="2026-07-31T09:00:00+00:00",
+        lang="ru",
+        title="Ёлка",
+        path="wiki/tree.md",
+        entities=("Соня", "ёлка"),
+        links=("a",),
+        speaker="Соня",
+        source="chat",
+        thread="t",
+        position=3,
+    )
+    store.add([full, note("a", "")])
+    store.add([note("c")])
+    assert store.memories() == [note("a", ""), full, note("c")]
+
+
+@pytest.mark.parametrize("text", ["слово " * 170_000, "🙂" * 9, "\u202eשלום", "a\nb\r\nc", "'; DROP TABLE x"])
+def test_any_text_survives_the_file(path: Path, text: str):
+    with closing(SqliteStore(path)) as store:
+        store.add([note("a", text)])
+    with closing(SqliteStore(path)) as store:
+        assert [memory.text for memory in store.memories()] == [text]
+
+
+@both
+def test_two_memories_with_one_text_stay_two_and_tie(make: Make):
+    store = make()
+    pair = [note("b", "same"), note("a", "same")]
+    store.add([*pair, note("c", "other")])
+    store.put_vectors(MINE, [*pair, note("c", "other")], rows(NORTH_EAST, NORTH_EAST, EAST))
+    ranking = streams.vector(store, rows(NORTH)[0], MINE)
+    first, second, _ = ranking.hits
+    assert (first.id, second.id) == ("a", "b")
+    assert first.score == second.score == np.float32(0.8)
+    # Two ids, and 2 distinct texts.
+    assert (len(store.vectors(MINE).ids), len(store.vectors(MINE).matrix)) == (3, 2)
+
+
+def test_a_title_is_part_of_what_is_embedded():
+    plain, titled = note("a", "text"), note("a", "text", title="Title")
+    assert (embedding_text(plain), embedding_text(titled)) == ("text", "Title\ntext")
+    assert text_hash(plain) != text_hash(titled)
+    assert text_hash(plain) == text_hash(note("b", "text", kind="fact"))
+
+
+# What is refused
+
+
+@both
+@pytest.mark.parametrize(
+    ("held", "added", "named"),
+    [
+        (["a"], ["z", "a"], "'a'"),
+        ([], ["z", "a", "a"], "'a'"),
+        (["a", "b"], ["z", "b", "c", "a", "c"], "'a', 'b', 'c'"),
+    ],
+)
+def test_a_taken_id_is_refused_and_nothing_is_added(
+    make: Make, held: list[str], added: list[str], named: str
+):
+    store = make()
+    store.add([note(id_, f"old {id_}") for id_ in held])
+    with pytest.raises(StoreError) as caught:
+        store.add([note(id_, f"new {id_}") for id_ in added])
+    assert str(caught.value) == (
+        f"memory id already in the store: {named}; nothing was added, give each memory its own id"
+    )
+    assert store.memories() == [note(id_, f"old {id_}") for id_ in held]
+    store.add([note("z")])
+    assert [memory.id for memory in store.memories()] == [*held, "z"]
+
+
+@both
+def test_vectors_of_another_embedder_are_refused(make: Make):
+    store = make()
+    store.add([note("a"), note("b")])
+    store.put_vectors(OTHER, store.memories(), rows(EAST, NORTH))
+    with pytest.raises(FingerprintError) as caught:
+        store.vectors(MINE)
+    said = str(caught.value)
+    assert "2 of 2 memories have no vector of fingerprint ffffffffffff" in said
+    assert "the store holds vectors of: 000000000000" in said
+    assert "`recall store reembed " in said
+
+
+@both
+def test_a_partly_embedded_store_is_refused(make: Make):
+    store = make()
+    store.add([note(id_) for id_ in "abcde"])
+    store.put_vectors(MINE, [note("b"), note("d")], rows(EAST, NORTH))
+    with pytest.raises(FingerprintError, match="3 of 5 memories have no vector of fingerprint ffffffffffff"):
+        streams.vector(store, rows(EAST)[0], MINE)
+
+
+def test_the_refusal_names_the_file_to_re_embed(path: Path):
+    with closing(SqliteStore(path)) as store:
+        store.add([note("a")])
+        with pytest.raises(FingerprintError) as caught:
+            store.vectors(MINE)
+    assert str(caught.value).endswith(f"Run `recall store reembed {path} --embedder NAME`")
+
+
+@both
+def test_a_vector_too_few_is_refused_and_none_is_kept(make: Make):
+    store = make()
+    store.add([note("a"), note("b")])
+    with pytest.raises(ValueError, match="shorter"):
+        store.put_vectors(MINE, store.memories(), rows(EAST))
+    if isinstance(store, SqliteStore):
+        assert store.fingerprints() == set()
+
+
+# Migrations and the file
+
+
+def migrations_of(path: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute("SELECT name, applied FROM migrations ORDER BY name").fetchall()
+
+
+def test_migrations_are_named_and_applied_once(path: Path):
+    SqliteStore(path).close()
+    first = migrations_of(path)
+    assert [name for name, _ in first] == [name for name, _ in MIGRATIONS]
+    assert len(set(first)) == len(MIGRATIONS)
+    with closing(SqliteStore(path)) as store:
+        store.add([note("a")])
+    assert migrations_of(path) == first
+
+
+def test_an_older_store_is_brought_up_to_date(path: Path):
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE vectors")
+        db.execute("DELETE FROM migrations WHERE name = '003_vectors'")
+        db.commit()
+    with closing(SqliteStore(path)) as store:
+        store.add([note("a")])
+        store.put_vectors(MINE, [note("a")], rows(EAST))
+        assert store.fingerprints() == {MINE}
+
+
+def test_a_newer_store_is_refused_untouched(path: Path):
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO migrations VALUES ('999_future', 'later')")
+        db.commit()
+    before = migrations_of(path)
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path)
+    assert str(caught.value).startswith(
+        f"{path}: holds migration '999_future', which this version does not know"
+    )
+    assert migrations_of(path) == before
+
+
+def test_a_store_opens_again_with_its_vectors(path: Path):
+    with closing(SqliteStore(path)) as store:
+        store.add([note("a"), note("b")])
+        store.put_vectors(MINE, [note("a"), note("b")], rows(EAST, NORTH_EAST))
+    with closing(SqliteStore(path, create=False)) as store:
+        ranking = streams.vector(store, rows(EAST)[0], MINE)
+    assert ranking.hits == (Hit("a", 1.0), Hit("b", float(np.float32(0.6))))
+
+
+def test_a_store_that_must_exist_is_not_made(path: Path):
+    with pytest.raises(StoreError, match="no such store; make one with `recall store build`"):
+        SqliteStore(path, create=False)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", [b"# Notes\n" * 200, bytes(range(256)) * 40])
+def test_a_file_that_is_no_database_is_refused_untouched(path: Path, content: bytes):
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="is not a recall store; give the path of a new or an existing one"):
+        SqliteStore(path)
+    assert path.read_bytes() == content
+
+
+def test_a_store_cut_short_is_refused(path: Path):
+    with closing(SqliteStore(path)) as store:
+        store.add([note(f"m{i}", "word " * 500) for i in range(50)])
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(StoreError, match=r"store\.db: "):
+        SqliteStore(path)
+
+
+def test_a_path_below_a_file_cannot_be_written(path: Path):
+    path.write_text("a regular file")
+    with pytest.raises(StoreError, match=r"below\.db: SQLite says .*check that the folder exists"):
+        SqliteStore(path / "below.db")
+
+
+def test_a_missing_folder_is_told(tmp_path: Path):
+    with pytest.raises(StoreError, match="check that the folder exists and can be written"):
+        SqliteStore(tmp_path / "no" / "store.db")
+
+
+def test_a_folder_is_no_store(tmp_path: Path):
+    with pytest.raises(StoreError, match="SQLite says unable to open database file"):
+        SqliteStore(tmp_path)
+
+
+class WithoutFts5(sqlite3.Connection):
+    """What a SQLite built without FTS5 says."""
+
+    def execute(self, sql: str, *more: Any) -> sqlite3.Cursor:
+        if "fts5" in sql:
+            raise sqlite3.OperationalError("no such module: fts5")
+        return super().execute(sql, *more)
+
+
+def test_without_fts5_the_remedy_is_told_and_nothing_is_made(path: Path):
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path, connection=WithoutFts5)
+    said = str(caught.value)
+    assert said.startswith(f"the SQLite of this Python ({sqlite3.sqlite_version}) has no FTS5")
+    assert "install a Python whose sqlite3 has it" in said
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    SqliteStore(path).close()
+
+
+# The cache of vectors
+
+
+def test_reading_twice_reads_once():
+    store = SqliteStore()
+    store.add([note("a")])
+    store.put_vectors(MINE, [note("a")], rows(EAST))
+    assert store.vectors(MINE) is store.vectors(MINE)
+
+
+def test_a_fingerprint_never_gets_the_vectors_of_another():
+    store = SqliteStore()
+    store.add([note("a")])
+    for fingerprint, row in ((MINE, EAST), (OTHER, NORTH)):
+        store.put_vectors(fingerprint, [note("a")], rows(row))
+    for _ in range(2):
+        assert store.vectors(MINE).matrix.tolist() == [[1.0, 0.0]]
+        assert store.vectors(OTHER).matrix.tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("same_connection", [True, False])
+def test_a_write_is_seen_by_the_next_read(path: Path, same_connection: bool):
+    with closing(SqliteStore(path)) as reader, closing(SqliteStore(path)) as other:
+        writer = reader if same_connection else other
+        writer.add([note("a")])
+        writer.put_vectors(MINE, [note("a")], rows(EAST))
+        assert reader.vectors(MINE).matrix.tolist() == [[1.0, 0.0]]
+        writer.put_vectors(MINE, [note("a")], rows(NORTH))
+        assert reader.vectors(MINE).matrix.tolist() == [[0.0, 1.0]]
+        writer.add([note("b", "a")])
+        assert reader.vectors(MINE).ids == ("a", "b")
+        writer.add([note("c")])
+        with pytest.raises(FingerprintError, match="1 of 3"):
+            reader.vectors(MINE)
+
+
+# The two stores score alike
+
+
+def filled(make: Make, fixture: Fixture, case_id: str, embedder: HashEmbedder) -> Store:
+    (case,) = (case for case in fixture.cases if case.id == case_id)
+    held = fixtures.memories_for(fixture, case)
+    store = make()
+    store.add(held)
+    store.put_vectors(embedder.fingerprint, held, pipeline.embed_memories(embedder, held, quiet=True))
+    return store
+
+
+def test_both_stores_score_the_shipped_fixture_alike(notes: Fixture):
+    embedder = HashEmbedder()
+    for case in notes.cases:
+        (query,) = embedder.embed_queries([case.query])
+        in_memory, in_sqlite = (
+            streams.vector(filled(make, notes, case.id, embedder), query, embedder.fingerprint)
+            for make in (MemoryStore, SqliteStore)
+        )
+        assert len(in_memory.hits) == 15
+        assert in_memory == in_sqlite
+
+
+def test_a_run_is_the_same_on_either_store(notes: Fixture):
+    in_memory, in_sqlite = (
+        pipeline.run_cases(notes, HashEmbedder(), store=kind, quiet=True) for kind in ("memory", "sqlite")
+    )
+    timings = ["embed_ms", "search_ms"]
+    assert in_memory.drop(columns=timings).equals(in_sqlite.drop(columns=timings))
+    assert not in_memory["failed"].any()
+
+
+# Re-embedding
+
+
+class Stops(ByHand):
+    """Embeds so many texts, then stops as a person would stop it."""
+
+    def __init__(self, texts: list[str], after: int) -> None:
+        super().__init__(dict.fromkeys(texts, EAST))
+        self.left = after
+        self.seen: list[str] = []
+
+    def embed_passages(self, texts: Any) -> Any:
+        if len(texts) > self.left:
+            raise KeyboardInterrupt
+        self.left -= len(texts)
+        self.seen += texts
+        return super().embed_passages(texts)
+
+
+def test_re_embedding_goes_on_where_it_stopped(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pipeline, "EMBED_AT_ONCE", 4)
+    texts = [f"m{i:02}" for i in range(20)]
+    with closing(SqliteStore(path)) as store:
+        store.add([note(text) for text in texts])
+        first = Stops(texts, after=10)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.reembed(store, first, quiet=True)
+        # Two whole batches of four fit in ten; the third does not.
+        assert first.seen == texts[:8]
+    with closing(SqliteStore(path)) as store:
+        second = Stops(texts, after=100)
+        assert pipeline.reembed(store, second, quiet=True) == 20 - 8
+        assert second.seen == texts[8:]
+        assert len(store.vectors(second.fingerprint).ids) == 20
+        assert pipeline.reembed(store, second, quiet=True) == 0
+
+
+def test_re_embedding_keeps_what_another_embedder_made():
+    store = SqliteStore()
+    store.add([note("a")])
+    east, north = ByHand({"a": EAST}, "east"), ByHand({"a": NORTH}, "north")
+    pipeline.reembed(store, east, quiet=True)
+    pipeline.reembed(store, north, quiet=True)
+    assert store.fingerprints() == {east.fingerprint, north.fingerprint}
+    assert store.vectors(east.fingerprint).matrix.tolist() == [[1.0, 0.0]]
+
+
+# Crashes
+
+BATCH = 40
+WRITER = """
+import sys
+import numpy as np
+from recall_core.records import Memory
+from recall_core.store import SqliteStore
+
+path, first = sys.argv[1], int(sys.argv[2])
+store = SqliteStore(path)
+for batch in range(first, 100_000):
+    memories = [Memory(id=f"{batch:06}-{i:02}", text=f"word{i} of batch {batch} " * 20) for i in range(BATCH)]
+    store.add(memories)
+    print(batch, flush=True)
+    store.put_vectors("f" * 64, memories, np.eye(BATCH, dtype=np.float32))
+""".replace("BATCH", str(BATCH))
+
+
+def write_until_killed(path: Path, first: int, after: float) -> int:
+    """Kill a writer `after` seconds after its first commit; return the last batch it told of."""
+    command = [sys.executable, "-c", WRITER, str(path), str(first)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        told = writer.stdout.readline()
+        time.sleep(after)
+        writer.send_signal(signal.SIGKILL)
+        told += writer.stdout.read()
+    assert writer.returncode == -signal.SIGKILL
+    return int(told.split("\n")[-2])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_kill_costs_at_most_the_transaction_under_way(path: Path):
+    rng = random.Random(11)
+    held = 0
+    for kills in range(1, 6):
+        last = write_until_killed(path, first=held, after=rng.uniform(0.0, 0.15))
+        with closing(SqliteStore(path)) as store:
+            assert store._db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            store._db.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+            ids = [memory.id for memory in store.memories()]
+            found = streams.keyword(store, "word7", top_k=10_000)
+            bare = Counter(memory.id.split("-")[0] for memory in store.without_vector(MINE))
+        held = len(ids) // BATCH
+        assert ids == [f"{batch:06}-{i:02}" for batch in range(held) for i in range(BATCH)]
+        assert last + 1 <= held <= last + 2
+        assert len(found.hits) == held
+        # Vectors too are written whole or not at all, and each kill so far cost at most one batch of them.
+        assert set(bare.values()) <= {BATCH}
+        assert len(bare) <= kills
+    assert held > 5

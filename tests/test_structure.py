@@ -1,0 +1,126 @@
+"""Where things live: imports point one way, notebooks hold no logic, the two dependency lists agree."""
+
+import ast
+import itertools
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "recall_core"
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+JOURNEY = [
+    "records",
+    "words",
+    "config",
+    "fixtures",
+    "lint",
+    "store",
+    "embedders",
+    "downloads",
+    "weights",
+    "graphs",
+    "models",
+    "streams",
+    "gates",
+    "scoring",
+    "stats",
+    "runs",
+    "pipeline",
+    "plots",
+    "findings",
+    "report",
+    "floors",
+    "notebooks",
+    "provenance",
+    "publishing",
+    "nightly",
+    "cli",
+]
+"""A module imports only from rooms before its own."""
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recall_core"):
+            parts = node.module.split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        assert not imported_rooms(path)
+        return
+    allowed = set(JOURNEY[: JOURNEY.index(room)]) | ({room} if path.parent != PACKAGE else set())
+    assert imported_rooms(path) <= allowed
+
+
+def test_importing_the_package_is_light() -> None:
+    script = (
+        "import sys, recall_core; print([m for m in ('numpy', 'pandas', 'onnxruntime') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_environment_yml_offers_what_pyproject_declares() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    declared = {*project["dependencies"], f"python{project['requires-python']}", "pip"}
+    assert set(conda) == declared
+
+
+def test_every_declared_dependency_is_locked_with_hashes() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lock = (ROOT / "requirements.lock").read_text()
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    for requirement in wanted:
+        name = re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+        pinned = re.search(rf"^{re.escape(name)}==\S+.*?\\\n    --hash=sha256:", lock, re.M)
+        assert pinned, f"{requirement} is not in requirements.lock; run make lock"
+
+
+def test_the_lock_names_no_index() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    assert "--index" not in lock
+    assert "--find-links" not in lock
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.name)
+def test_a_notebook_teaches_and_holds_no_logic(path: Path) -> None:
+    cells = json.loads(path.read_text())["cells"]
+    assert cells[0]["cell_type"] == "markdown"
+    tagged = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    assert len(tagged) == 1
+    for before, cell in itertools.pairwise(cells):
+        if cell["cell_type"] == "code":
+            source = "".join(cell["source"])
+            assert before["cell_type"] == "markdown", f"no prose before: {source[:60]}"
+            assert not re.search(r"^\s*(def|class) ", source, re.M)
+            assert len(source.splitlines()) <= 15
+            assert cell["outputs"] == []
+            assert cell["execution_count"] is None
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.name)
+def test_every_parameter_is_typed_and_explained(path: Path) -> None:
+    cells = json.loads(path.read_text())["cells"]
+    (tagged,) = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    for line in "".join(tagged["source"]).splitlines():
+        assert re.match(r"\w+: [\w\[\] |]+ = .+  # .+", line), line
