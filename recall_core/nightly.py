@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import pandas as pd
+
 from recall_core import (
+    catalogue,
     config,
     fixtures,
     floors,
+    jobs,
     lint,
-    models,
     notebooks,
     pipeline,
     provenance,
@@ -22,13 +26,6 @@ from recall_core import (
 )
 from recall_core.records import ConfigError, Fixture, FixtureError, RecallError
 
-NOTEBOOK = Path("notebooks") / "10_note_recall.ipynb"
-FIGURES = {
-    "scores": "Histogram of the best score of each case, by outcome",
-    "margins": "Histogram of the margin of each case, by outcome",
-    "frontier": "False recalls against answered questions, a point for each delta",
-}
-
 
 @dataclass
 class Night:
@@ -36,6 +33,8 @@ class Night:
 
     report: Path
     results: list[runs.Result] = field(default_factory=list)
+    tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
+    """What the notebooks of each section of the report left, by section."""
     broken: list[str] = field(default_factory=list)
     """Floors that do not hold."""
     missing: list[str] = field(default_factory=list)
@@ -53,18 +52,19 @@ def run(root: Path, settings: config.Config, reports: Path, day: date, *, quiet:
     _check_names(root, settings, fixture)
     with publishing.locked(reports):
         publishing.recover(reports)
-        _pull_missing(root, settings, quiet=quiet)
+        catalogue.pull_missing(settings.embedders, root, quiet=quiet)
         work = reports / f".{day.isoformat()}.work"
         shutil.rmtree(work, ignore_errors=True)
         night = Night(reports / day.isoformat() / f"RECALL-EVAL-{day:%d-%m-%Y}.md")
         started = datetime.now(UTC)
-        for name in settings.embedders:
+        planned = jobs.planned(settings)
+        for job in planned:
             try:
-                night.results.append(_run_notebook(root, settings, name, work, quiet=quiet))
+                _run_job(root, job, work, night, quiet=quiet)
             except RecallError as error:
-                night.missing.append(f"{name} has no results: {error}")
+                night.missing.append(f"{job.name} has no results: {error}")
         night.broken = floors.broken(settings.floors, night.results)
-        _write_report(root, settings, fixture, night, work, day, started)
+        _write_report(root, settings, fixture, planned, night, work, day, started)
         publishing.publish(work, reports / day.isoformat())
     return night
 
@@ -79,7 +79,7 @@ def _checked_fixture(root: Path, settings: config.Config) -> Fixture:
 
 
 def _check_names(root: Path, settings: config.Config, fixture: Fixture) -> None:
-    known = pipeline.embedder_names(root)
+    known = catalogue.names(root)
     used = {*settings.embedders, *settings.gates, *(floor.embedder for floor in settings.floors)}
     unknown = sorted(used - set(known))
     if unknown:
@@ -89,45 +89,30 @@ def _check_names(root: Path, settings: config.Config, fixture: Fixture) -> None:
     floors.check(settings, fixture)
 
 
-def _pull_missing(root: Path, settings: config.Config, *, quiet: bool) -> None:
-    registry = models.load_registry(root / "models" / "registry.toml")
-    for name in settings.embedders:
-        if name in registry:
-            models.pull(registry[name], root / "models", quiet=quiet)
-
-
-def _run_notebook(root: Path, settings: config.Config, name: str, work: Path, *, quiet: bool) -> runs.Result:
-    gate = settings.gate_for(name)
-    part = work / "parts" / name
-    parameters = {
-        "fixture": settings.fixture,
-        "embedder": name,
-        "store": settings.store,
-        "top_k": settings.top_k,
-        "min_score": gate.min_score,
-        "delta": gate.delta,
-        "out": str(part),
-    }
-    executed = work / "notebooks" / f"{NOTEBOOK.stem}-{name}.ipynb"
-    notebooks.execute(root / NOTEBOOK, executed, parameters, root, quiet=quiet)
+def _run_job(root: Path, job: jobs.Job, work: Path, night: Night, *, quiet: bool) -> None:
+    part = work / "parts" / job.name
+    executed = work / "notebooks" / f"{job.notebook.stem}-{job.name}.ipynb"
+    notebooks.execute(root / job.notebook, executed, {**job.parameters, "out": str(part)}, root, quiet=quiet)
     notebooks.render(executed)
-    return runs.read(part)
+    if job.section == "notes":
+        night.results.append(runs.read(part))
+        _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
+    else:
+        night.tables[job.section] = runs.read_tables(part)
+    for figure in jobs.FIGURES[job.notebook]:
+        _move(part / f"{figure}.png", work / "figures" / f"{job.name}-{figure}.png")
 
 
 def _write_report(
     root: Path,
     settings: config.Config,
     fixture: Fixture,
+    planned: Sequence[jobs.Job],
     night: Night,
     work: Path,
     day: date,
     started: datetime,
 ) -> None:
-    for result in night.results:
-        part = work / "parts" / result.embedder
-        _move(part / "run.jsonl", work / "runs" / f"{result.embedder}.jsonl")
-        for name in FIGURES:
-            _move(part / f"{name}.png", work / "figures" / f"{result.embedder}-{name}.png")
     shutil.rmtree(work / "parts", ignore_errors=True)
     manifest = provenance.manifest(root, settings, fixture, night.results, started)
     page = report.Page(
@@ -139,13 +124,8 @@ def _write_report(
         missing=night.missing,
         texts={memory.id: memory.text for memory in fixtures.all_memories(fixture)},
         failures={result.embedder: pipeline.failures(fixture, result.rows) for result in night.results},
-        figures={
-            result.embedder: [
-                (f"figures/{result.embedder}-{name}.png", f"{alt} ({result.embedder})")
-                for name, alt in FIGURES.items()
-            ]
-            for result in night.results
-        },
+        figures={job.name: job.figures for job in planned},
+        tables=night.tables,
     )
     work.mkdir(parents=True, exist_ok=True)
     text = report.markdown(page, night.results)
@@ -154,7 +134,10 @@ def _write_report(
     (work / night.report.with_suffix(".html").name).write_text(
         report.html(text, title, work), encoding="utf-8"
     )
-    runs.write_json([runs.metrics(result) for result in night.results], work / "metrics.json")
+    metrics = {"notes": [runs.metrics(result) for result in night.results]}
+    runs.write_json(
+        metrics | {name: runs.records(t) for name, t in night.tables.items()}, work / "metrics.json"
+    )
     manifest |= {"broken_floors": night.broken, "missing": night.missing}
     runs.write_json(manifest, work / "manifest.json")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Literal
 
 import numpy as np
@@ -12,49 +12,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from recall_core import config, fixtures, gates, models, scoring, stats, streams
+from recall_core import config, fixtures, gates, scoring, stats, streams
 from recall_core.embedders import Embedder
-from recall_core.embedders.hashing import HashEmbedder
-from recall_core.records import Case, Fixture, Memory, Ranking, UnknownEmbedderError
+from recall_core.embedders.cache import CachedEmbedder
+from recall_core.records import Case, Fixture, Memory
 from recall_core.runs import Result
 from recall_core.store import MemoryStore, SqliteStore, Store, embedding_text
 
 EMBED_AT_ONCE = 256
 """Memories embedded between two steps of the progress bar, and in one transaction of a re-embedding."""
 
-
-def embedder_names(root: Path) -> list[str]:
-    """Every embedder that can be opened here."""
-    return ["hash", *models.load_registry(root / "models" / "registry.toml")]
-
-
-def open_embedder(name: str, root: Path) -> Embedder:
-    """The embedder of that name. Raises UnknownEmbedderError, or ModelError when its files are not there."""
-    if name == "hash":
-        return HashEmbedder()
-    registry = models.load_registry(root / "models" / "registry.toml")
-    if name not in registry:
-        raise UnknownEmbedderError(f"no embedder is called {name!r}; known: {', '.join(['hash', *registry])}")
-    from recall_core.embedders.onnx import OnnxEmbedder
-
-    entry = registry[name]
-    folder = models.locate(entry, root / "models")
-    hashes = {file.name: file.sha256 for file in entry.files}
-    return OnnxEmbedder(
-        entry.name,
-        folder / "model.onnx",
-        folder / "tokenizer.json",
-        model_sha256=hashes["model.onnx"],
-        tokenizer_sha256=hashes["tokenizer.json"],
-        dim=entry.dim,
-        max_tokens=entry.max_tokens,
-        pooling=entry.pooling,
-        normalise=entry.normalise,
-        query_prefix=entry.query_prefix,
-        passage_prefix=entry.passage_prefix,
-        output=entry.output,
-        batch_invariant=entry.batch_invariant,
-    )
+PROBES = 40
+"""Questions whose embedding is timed."""
 
 
 def embed_memories(
@@ -82,16 +51,6 @@ def reembed(store: SqliteStore, embedder: Embedder, *, quiet: bool | None = None
     return len(missing)
 
 
-def search(store: Store, embedder: Embedder, query: str) -> tuple[Ranking, float, float]:
-    """Ask one question: the full ranking, then milliseconds spent embedding and searching."""
-    start = time.perf_counter()
-    (vector,) = embedder.embed_queries([query])
-    embedded = time.perf_counter()
-    ranking = streams.vector(store, vector, embedder.fingerprint)
-    done = time.perf_counter()
-    return ranking, 1e3 * (embedded - start), 1e3 * (done - embedded)
-
-
 def run_cases(
     fixture: Fixture,
     embedder: Embedder,
@@ -100,20 +59,41 @@ def run_cases(
     top_k: int = 3,
     quiet: bool | None = None,
 ) -> pd.DataFrame:
-    """Ask every case; one row each, as `scoring.frame` describes. The embedder is warmed up first."""
+    """Ask every case; one row each, as `scoring.frame` describes.
+
+    Embedding latency is measured on up to `PROBES` questions spread over the fixture, each embedded alone,
+    warmed up, and never taken from a cache. It is NaN for the others.
+    """
     memories = sorted(fixtures.all_memories(fixture), key=lambda memory: memory.id)
     vectors = embed_memories(embedder, memories, quiet=quiet)
     row_of = {memory.id: row for row, memory in enumerate(memories)}
-    embedder.embed_queries([fixture.cases[0].query])
+    latency = _embedding_latency(embedder, [case.query for case in fixture.cases])
     rows = []
     stores: dict[str, Store] = {}
-    for case in tqdm(fixture.cases, desc=f"ask, {embedder.name}", unit="case", disable=quiet):
+    for at, case in enumerate(tqdm(fixture.cases, desc=f"ask, {embedder.name}", unit="case", disable=quiet)):
         key = store_key(fixture, case)
         if key not in stores:
             held = fixtures.memories_for(fixture, case)
             stores = {key: _filled_store(store, held, embedder, vectors[[row_of[m.id] for m in held]])}
-        rows.append(_ask(stores[key], embedder, case, top_k))
+        rows.append(_ask(stores[key], embedder, case, max(top_k, 2), latency.get(at, np.nan)))
     return scoring.frame(rows)
+
+
+def _embedding_latency(embedder: Embedder, queries: Sequence[str]) -> dict[int, float]:
+    """Milliseconds a question takes, by its place in `queries`. Fills the cache first, if there is one."""
+    model = embedder.inner if isinstance(embedder, CachedEmbedder) else embedder
+    found = {}
+    # A question that cannot be embedded fails again when its case is asked, and is told of there.
+    with suppress(Exception):
+        if model is not embedder:
+            embedder.embed_queries(queries)
+        model.embed_queries(queries[:1])
+    for at in range(0, len(queries), -(-len(queries) // PROBES)):
+        with suppress(Exception):
+            start = time.perf_counter()
+            model.embed_queries([queries[at]])
+            found[at] = 1e3 * (time.perf_counter() - start)
+    return found
 
 
 def store_key(fixture: Fixture, case: Case) -> str:
@@ -134,12 +114,15 @@ def _filled_store(
     return store
 
 
-def _ask(store: Store, embedder: Embedder, case: Case, top_k: int) -> scoring.Row:
+def _ask(store: Store, embedder: Embedder, case: Case, depth: int, embed_ms: float) -> scoring.Row:
     try:
-        ranking, embed_ms, search_ms = search(store, embedder, case.query)
+        (vector,) = embedder.embed_queries([case.query])
+        start = time.perf_counter()
+        ranking = streams.vector(store, vector, embedder.fingerprint)
+        search_ms = 1e3 * (time.perf_counter() - start)
     except Exception as error:
         return scoring.failed_case(case, f"{type(error).__name__}: {error}")
-    return scoring.score_case(case, ranking, depth=max(top_k, 2), embed_ms=embed_ms, search_ms=search_ms)
+    return scoring.score_case(case, ranking, depth=depth, embed_ms=embed_ms, search_ms=search_ms)
 
 
 def evaluate(

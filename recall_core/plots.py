@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 STYLE = Path(__file__).with_name("recall.mplstyle")
 COLOURS = {"right": "#0072B2", "wrong": "#E69F00", "silent": "#CC3311"}
 HATCHES = {"right": "", "wrong": "//", "silent": ".."}
+MARKERS = {"right": "o", "wrong": "s", "silent": "X"}
 LABELS = {"right": "right first", "wrong": "wrong or tie on top", "silent": "must stay silent"}
 GATE = "#222222"
 
@@ -121,6 +122,38 @@ def frontier(sweep: pd.DataFrame, ax: Axes, knob: Literal["min_score", "delta"])
     ax.set_ylim(-0.08 * highest, 1.15 * highest)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    return ax
+
+
+def strips(runs: dict[str, pd.DataFrame], ax: Axes, quantity: Literal["top1", "margin"]) -> Axes:
+    """Score or margin of every case, one strip an embedder and outcome, all on one axis. A bar is the median.
+
+    `runs`: scored rows by embedder. Infinite values are left out.
+    """
+    names = list(runs)
+    for at, name in enumerate(names):
+        for offset, (group, values) in enumerate(_groups(runs[name], quantity).items()):
+            finite = np.sort(values[np.isfinite(values)])
+            height = at + 0.27 * (offset - 1)
+            spread = 0.08 * np.sin(2.4 * np.arange(len(finite)))
+            ax.scatter(
+                finite,
+                height + spread,
+                s=16,
+                color=COLOURS[group],
+                marker=MARKERS[group],
+                alpha=0.75,
+                linewidths=0,
+                label=LABELS[group] if at == 0 else None,
+            )
+            if len(finite):
+                middle = float(np.median(finite))
+                ax.plot([middle, middle], [height - 0.12, height + 0.12], color=GATE, linewidth=1.6)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlabel({"top1": "top-1 score (cosine)", "margin": "margin, top-1 minus top-2"}[quantity])
+    ax.grid(axis="y", visible=False)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return ax
 

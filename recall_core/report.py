@@ -6,7 +6,7 @@ import base64
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -59,7 +59,9 @@ class Page:
     failures: dict[str, pd.DataFrame]
     """For each embedder, `pipeline.failures`."""
     figures: dict[str, Sequence[tuple[str, str]]]
-    """For each embedder, (file relative to the report, alt text)."""
+    """For each job, (file relative to the report, alternative text)."""
+    tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
+    """Tables of the other sections, by section."""
 
 
 def markdown(page: Page, results: Sequence[Result]) -> str:
@@ -88,6 +90,9 @@ def markdown(page: Page, results: Sequence[Result]) -> str:
         findings=findings.findings,
         caveats=findings.caveats,
         number=_number,
+        share=share,
+        points=_points,
+        pair=_of_pair,
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
@@ -210,3 +215,12 @@ def _number(value: float | None, digits: int = 3) -> str:
     if value is None or np.isnan(value):
         return "-"
     return f"{value:.{digits}f}" if np.isfinite(value) else "no runner-up" if value > 0 else "nothing found"
+
+
+def _points(difference: float, low: float, high: float) -> str:
+    """A difference of shares and its interval, in percentage points."""
+    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def _of_pair(table: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
+    return table[(table["before_name"] == before) & (table["after_name"] == after)] if len(table) else table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ COLUMNS = (
     *("case_id", "query", "lang", "hard", "tags", "answerable", "expected", "ids", "scores", "ranks"),
     *("place", "outcome", "embed_ms", "search_ms", "error"),
 )
+NOT_SAVED = "nothing saved: the parameter `out` is empty"
 FRAMES = ("summary", "spread", "absolute", "margin")
 
 
@@ -59,24 +61,49 @@ def save(result: Result, figures: dict[str, Figure], out: str) -> str:
     With an empty `out`, as in a notebook opened by hand, nothing is written. Returns what was done.
     """
     if not out:
-        return "nothing saved: the parameter `out` is empty"
+        return NOT_SAVED
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(result.rows, folder / "run.jsonl")
+    write_json(metrics(result), folder / "metrics.json")
+    return _complete(folder, figures)
+
+
+def save_tables(tables: Mapping[str, pd.DataFrame], figures: dict[str, Figure], out: str) -> str:
+    """As `save`, for a notebook whose results are tables and not one run."""
+    if not out:
+        return NOT_SAVED
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(records(tables), folder / "tables.json")
+    return _complete(folder, figures)
+
+
+def _complete(folder: Path, figures: dict[str, Figure]) -> str:
     for name, figure in figures.items():
         figure.savefig(folder / f"{name}.png", metadata={"Software": None})
-    write_json(metrics(result), folder / "metrics.json")
     write_json({"finished": datetime.now(UTC).isoformat(), "figures": sorted(figures)}, folder / "done.json")
     return f"saved to {folder}"
 
 
 def read(folder: Path) -> Result:
     """Read what `save` wrote. Raises RecallError if the run did not reach its last cell."""
-    if not (folder / "done.json").is_file():
-        raise RecallError(f"{folder.name}: no completion record; the notebook stopped before its last cell")
+    _refuse_incomplete(folder)
     held = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     frames = {name: pd.DataFrame(held.pop(name)) for name in FRAMES}
     return Result(rows=read_rows(folder / "run.jsonl"), **frames, **held)
+
+
+def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """Read what `save_tables` wrote. Raises RecallError as `read` does."""
+    _refuse_incomplete(folder)
+    held = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
+    return {name: pd.DataFrame(records) for name, records in held.items()}
+
+
+def _refuse_incomplete(folder: Path) -> None:
+    if not (folder / "done.json").is_file():
+        raise RecallError(f"{folder.name}: no completion record; the notebook stopped before its last cell")
 
 
 def write_rows(rows: pd.DataFrame, path: Path) -> None:
@@ -96,7 +123,12 @@ def read_rows(path: Path) -> pd.DataFrame:
 def metrics(result: Result) -> dict[str, object]:
     """Everything of a run but its rows, as JSON holds it."""
     held = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "rows"}
-    return held | {name: _records(held[name]) for name in FRAMES}
+    return held | records({name: held[name] for name in FRAMES})
+
+
+def records(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[str, object]]]:
+    """Tables as JSON holds them: a list of rows each."""
+    return {name: _records(table) for name, table in tables.items()}
 
 
 def write_json(content: object, path: Path) -> None:

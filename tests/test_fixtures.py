@@ -339,6 +339,16 @@ def test_a_broken_case_is_still_compared_with_the_others(problems: Problems, mor
     ]
 
 
+@pytest.mark.parametrize("id_", [5, "two words", "", None])
+def test_a_case_with_a_bad_id_is_still_read(problems: Problems, id_: Any):
+    bad, *others = problems(raw_fixture(raw_case("a", id=id_, expected=["gone"]), raw_case("b", expected=[])))
+    assert "cases.0.id: " in bad
+    assert [line.split(";")[0] for line in others] == [
+        "case 'cases.0': expected memory 'gone' does not exist",
+        "case 'b': expects nothing and does not say why",
+    ]
+
+
 def test_a_broken_memory_does_not_make_its_neighbours_wrong(problems: Problems):
     members = [bring("ok"), bring("bad", ts="2026-01-01")]
     (said,) = problems(

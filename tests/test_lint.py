@@ -82,6 +82,11 @@ def test_hard_means_no_shared_word():
     assert lint(asked(query, "the scarlet pot broke", hard=True)) == []
 
 
+def test_a_hard_case_may_share_words_with_what_it_does_not_expect():
+    memories = [{"id": "bait", "text": "red kettle"}, {"id": "a-m", "text": "scarlet pot"}]
+    assert lint(built(raw_case("a", query="red kettle", memories=memories, hard=True))) == []
+
+
 @pytest.mark.parametrize(("text", "warned"), [("red kettle", True), ("blue kettle", False)])
 def test_a_near_answer_to_a_silent_case_is_a_warning(text: str, warned: bool):
     found = lint(asked("red kettle", text, expected=[], silent_because="nobody said"))

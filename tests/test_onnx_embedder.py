@@ -11,7 +11,7 @@ from conftest import ROOT, table_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_core import models, pipeline
+from recall_core import catalogue, models
 from recall_core.embedders.onnx import OnnxEmbedder, _batches, pool, unit_rows
 from recall_core.records import ModelError
 
@@ -149,6 +149,12 @@ def test_prefixes_go_before_the_text(made: Made):
     embedder = made(query_prefix="b ", passage_prefix="c ")
     assert embedder.embed_queries(["a"])[0].tolist() == pytest.approx(unit(CLS + B + A))
     assert embedder.embed_passages(["a"])[0].tolist() == pytest.approx(unit(CLS + C + A))
+
+
+def test_white_space_around_a_text_is_no_part_of_it(made: Made, tokenizer: Path):
+    # Without splitting, " a " would be a word the vocabulary does not hold.
+    tokenizer.write_text(json.dumps(json.loads(tokenizer.read_text()) | {"pre_tokenizer": None}))
+    assert made().embed_passages([" a\n"])[0].tolist() == pytest.approx(unit((CLS + A) / 2))
 
 
 def test_a_text_is_cut_at_max_tokens(made: Made):
@@ -313,7 +319,7 @@ def opened(**more: Any) -> OnnxEmbedder:
 @pytest.fixture(scope="module")
 def minilm() -> OnnxEmbedder:
     entry_and_folder()
-    embedder = pipeline.open_embedder(MINILM, ROOT)
+    embedder = catalogue.open_embedder(MINILM, ROOT)
     assert isinstance(embedder, OnnxEmbedder)
     return embedder
 

@@ -62,24 +62,15 @@ def points(ax: Axes) -> set[tuple[float, float]]:
 
 @every_kind
 @either
-def test_a_histogram_of_anything_is_drawn_on_its_axes(
+def test_a_histogram_of_anything_is_drawn_and_its_bars_count_the_finite_cases(
     ax: Axes, rows: list[Row], quantity: str, gate_at: float | None
 ) -> None:
     assert drawn_histogram(ax, rows, quantity, gate_at) is ax
     draw(ax)
-    assert ax.get_xlabel()
-    assert ax.get_ylabel()
-
-
-@every_kind
-@either
-def test_the_bars_count_the_finite_cases(
-    ax: Axes, rows: list[Row], quantity: str, gate_at: float | None
-) -> None:
-    drawn_histogram(ax, rows, quantity, gate_at)
     finite = np.isfinite(scoring.frame(rows)[quantity])
     assert bars(ax) == finite.sum()
     assert ("not finite" in ax.get_xlabel()) == (not finite.all())
+    assert ax.get_ylabel()
 
 
 def test_the_bars_of_the_published_margins_are_all_thirty(ax: Axes) -> None:

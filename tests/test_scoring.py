@@ -21,6 +21,7 @@ from builders import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from recall_core import gates, pipeline, scoring
@@ -133,30 +134,27 @@ def test_a_failed_case_scores_its_worst_value_everywhere() -> None:
     assert list(rows["error"][rows["failed"]]) == ["OSError: no disk"] * 2
 
 
-def test_a_search_that_raises_becomes_a_failed_row_and_the_others_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def search(_store: object, _embedder: object, query: str) -> tuple[Ranking, float, float]:
-        if query == "bad":
-            raise OSError("no disk")
-        return ranking_of(a=0.9), 1.0, 1.0
+class Deaf(HashEmbedder):
+    """Cannot embed one of the questions."""
 
-    monkeypatch.setattr(pipeline, "search", search)
-    cases = [case_of("a", id_="first", query="bad"), case_of("a", id_="second", query="good")]
-    fixture = Fixture(
-        format=1,
-        name="t",
-        version="1.0.0",
-        isolation="shared",
-        filler=[Memory(id="a", text="x")],
-        cases=cases,
-    )
-    rows = pipeline.run_cases(fixture, HashEmbedder(), quiet=True)
-    rows["outcome"] = gates.outcomes(rows, Gate(0.5, 0.1))
-    assert list(rows["case_id"]) == ["first", "second"]
-    assert list(rows["place"]) == ["wrong_on_top", "right_first"]
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if "bad" in texts:
+            raise OSError("no disk")
+        return super().embed_queries(texts)
+
+
+def test_a_search_that_raises_becomes_a_failed_row_and_the_others_go_on() -> None:
+    cases = [
+        case_of("a", id_=id_, query=query) for id_, query in [("1", "red kite"), ("2", "bad"), ("3", "kite")]
+    ]
+    notes = [Memory(id="a", text="red kite"), Memory(id="b", text="tea")]
+    fixture = Fixture(format=1, name="t", version="1.0.0", isolation="shared", filler=notes, cases=cases)
+    rows = pipeline.run_cases(fixture, Deaf(), quiet=True)
+    rows["outcome"] = gates.outcomes(rows, Gate(0.1, 0.1))
+    assert list(rows["case_id"]) == ["1", "2", "3"]
+    assert list(rows["place"]) == ["right_first", "wrong_on_top", "right_first"]
     (listed,) = pipeline.failures(fixture, rows).itertuples()
-    assert (listed.case_id, listed.error, listed.on_top) == ("first", "OSError: no disk", "")
+    assert (listed.case_id, listed.error, listed.on_top) == ("2", "OSError: no disk", "")
 
 
 def test_cases_that_did_not_fail_list_no_error() -> None:

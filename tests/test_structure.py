@@ -28,6 +28,7 @@ JOURNEY = [
     "weights",
     "graphs",
     "models",
+    "catalogue",
     "streams",
     "gates",
     "scoring",

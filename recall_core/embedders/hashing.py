@@ -67,5 +67,5 @@ class HashEmbedder:
 
 @lru_cache(maxsize=200_000)
 def _place(feature: str, dim: int) -> tuple[int, int]:
-    bits = int.from_bytes(blake2b(feature.encode(), digest_size=8).digest(), "little")
+    bits = int.from_bytes(blake2b(feature.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
     return bits % dim, 1 if bits >> 63 else -1

@@ -50,6 +50,7 @@ class OnnxEmbedder:
     ) -> None:
         self.name = name
         self.dim = dim
+        self.max_tokens = max_tokens
         self._pooling = pooling
         self._prefixes = {"query": query_prefix, "passage": passage_prefix}
         self._batch_tokens = tokens_a_batch if batch_invariant else 0
@@ -77,6 +78,13 @@ class OnnxEmbedder:
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dim) float32, unit rows."""
         return self._embed("passage", texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """(n,) tokens of each passage with its prefix, before it is cut at `max_tokens`."""
+        whole = Tokenizer.from_str(self._tokenizer.to_str())
+        whole.no_truncation()
+        prefixed = [self._prefixes["passage"] + text.strip() for text in texts]
+        return np.array([len(found.ids) for found in whole.encode_batch(prefixed)], dtype=np.int64)
 
     def _embed(self, side: Literal["query", "passage"], texts: Sequence[str]) -> NDArray[np.float32]:
         prefixed = [self._prefixes[side] + text.strip() for text in texts]

@@ -1,0 +1,178 @@
+"""Studies of embedders on one fixture: pairs, health, controls, and the price of stale vectors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from recall_core import catalogue, checks, comparison, config, fixtures, gates, models, pipeline, stats
+from recall_core.embedders import Embedder
+from recall_core.embedders.cache import CachedEmbedder
+from recall_core.embedders.variants import Centred, Stale
+from recall_core.records import Fixture
+from recall_core.runs import Result
+from recall_core.store import embedding_text
+
+CHECKED_TEXTS = 96
+"""Memories and questions the slow checks embed, spread over the fixture."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One fixture and one read path, for asking several embedders the same."""
+
+    fixture: Fixture
+    root: Path
+    settings: config.Config
+    store: Literal["memory", "sqlite"] = "memory"
+    top_k: int = 3
+
+    def run(self, embedder: Embedder, shipped_as: str) -> Result:
+        """Every case, behind the gate that the embedder of that name ships with."""
+        gate = gates.Gate(**self.settings.gate_for(shipped_as).model_dump())
+        return pipeline.evaluate(
+            self.fixture, embedder, gate=gate, store=self.store, top_k=self.top_k, quiet=True
+        )
+
+    def health(self, name: str) -> pd.DataFrame:
+        """Every check of one embedder, on uncached vectors: `embedder`, `name`, `ok`, `measured`."""
+        every = [embedding_text(memory) for memory in fixtures.all_memories(self.fixture)]
+        queries = _spread([case.query for case in self.fixture.cases])
+        found = health(name, self.root, every, queries, self.settings.gate_for(name).delta)
+        return pd.DataFrame([{"embedder": name, **asdict(check)} for check in found])
+
+    def variants(self, plain: Embedder) -> list[Embedder]:
+        """What an embedder is compared with as a control: without prefixes, if it has any, and centred."""
+        texts = [embedding_text(memory) for memory in fixtures.all_memories(self.fixture)]
+        found: list[Embedder] = [Centred(plain, plain.embed_passages(texts).mean(axis=0))]
+        registry = models.load_registry(self.root / catalogue.REGISTRY)
+        entry = registry.get(plain.name)
+        if entry and (entry.query_prefix or entry.passage_prefix):
+            bare = catalogue.open_embedder(plain.name, self.root, prefixes=False)
+            found.insert(0, CachedEmbedder(bare, self.root / catalogue.CACHE))
+        return found
+
+    def geometry(self, embedder: Embedder) -> tuple[pd.Series[float], pd.DataFrame]:
+        """How an embedder spreads the fixture, all memories in one store.
+
+        Series: `embedder`, cosine percentiles `p1` to `p99` of random pairs, `hubness`. Frame: the ten
+        memories that are most often near a question: `embedder`, `id`, `times`, `queries`, `text`.
+        """
+        memories = sorted(fixtures.all_memories(self.fixture), key=lambda memory: memory.id)
+        passages = embedder.embed_passages([embedding_text(memory) for memory in memories])
+        queries = embedder.embed_queries([case.query for case in self.fixture.cases])
+        skewness, counted = checks.hubness(queries, passages, [memory.id for memory in memories])
+        texts = {memory.id: memory.text for memory in memories}
+        worst = counted.head(10).assign(embedder=embedder.name, queries=len(queries))
+        worst["text"] = [texts[id_] for id_ in worst["id"]]
+        head = pd.Series({"embedder": embedder.name})
+        return pd.concat([head, checks.band(passages), pd.Series({"hubness": skewness})]), worst
+
+    def stale(self, names: Sequence[str]) -> pd.DataFrame:
+        """What a store written by one model and asked by another scores, on purpose, for every ordered pair.
+
+        Counts: `embedder`, `recall`, `answered`, `asked`, `false_recall`, `silent`. Pairs of two dimensions
+        cannot be mixed and are left out.
+        """
+        opened = {name: catalogue.open_cached(name, self.root) for name in names}
+        mixed = [
+            self.run(Stale(opened[old], opened[new]), new)
+            for old, new in itertools.permutations(names, 2)
+            if opened[old].dim == opened[new].dim
+        ]
+        return pd.DataFrame([_damage(result) for result in mixed])
+
+
+def health(
+    name: str, root: Path, texts: Sequence[str], queries: Sequence[str], delta: float | None
+) -> list[checks.Check]:
+    """Every check of one embedder on these texts. The slow ones take a spread of them."""
+    from recall_core.embedders.onnx import OnnxEmbedder
+
+    embedder = catalogue.open_embedder(name, root)
+    some = _spread(texts)
+    found = [
+        *checks.vectors(embedder, some),
+        checks.same_answers(embedder.embed_passages, some[0], f"  {some[0]}\n"),
+    ]
+    if isinstance(embedder, OnnxEmbedder):
+        batched = catalogue.open_embedder(name, root, batch_invariant=True)
+        found += checks.batches(batched, some, queries, delta)
+        found.append(checks.threads(catalogue.open_embedder(name, root, threads=1), embedder, some))
+        found.append(checks.truncation(embedder.count_tokens(texts), embedder.max_tokens))
+    return found
+
+
+def side_by_side(results: Iterable[Result]) -> pd.DataFrame:
+    """The shares of all cases, a column an embedder."""
+    return pd.DataFrame(
+        {
+            result.embedder: result.summary[result.summary["slice"] == "all"].set_index("metric")["share"]
+            for result in results
+        }
+    ).round(3)
+
+
+def pairs(results: Sequence[Result]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every two of them compared, the earlier one as before: all differences, and all flips.
+
+    As `comparison.compare` describes, with `before_name` and `after_name`.
+    """
+    compared = [comparison.compare(one, two) for one, two in itertools.combinations(results, 2)]
+    if not compared:
+        return pd.DataFrame(), pd.DataFrame()
+    named = [{"before_name": pair.before, "after_name": pair.after} for pair in compared]
+    return (
+        pd.concat([pair.table.assign(**name) for pair, name in zip(compared, named, strict=True)]),
+        pd.concat([pair.flips.assign(**name) for pair, name in zip(compared, named, strict=True)]),
+    )
+
+
+def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:
+    """Each control beside the plain run: the rows of `comparison.compare`, with `embedder` and `control`."""
+    return pd.concat(
+        [
+            comparison.compare(plain, result).table.assign(
+                embedder=plain.embedder, control=result.embedder.removeprefix(f"{plain.embedder}, ")
+            )
+            for result in changed
+        ]
+    )
+
+
+def separation(result: Result) -> dict[str, object]:
+    """How well each signal tells right-first cases from those that must stay silent: AUROC, 0.5 is chance."""
+    rows = result.rows
+    right, silent = rows[rows["place"] == "right_first"], rows[rows["place"] == "silent"]
+    return {
+        "embedder": result.embedder,
+        "right": len(right),
+        "silent": len(silent),
+        "top1": stats.auroc(right["top1"], silent["top1"]),
+        "margin": stats.auroc(right["margin"], silent["margin"]),
+    }
+
+
+def _damage(result: Result) -> dict[str, object]:
+    recall, asked = result.counted("recall@1")
+    answered, _ = result.counted("answered")
+    false, silent = result.counted("false_recall")
+    return {
+        "embedder": result.embedder,
+        "recall": recall,
+        "answered": answered,
+        "asked": asked,
+        "false_recall": false,
+        "silent": silent,
+    }
+
+
+def _spread(texts: Sequence[str]) -> list[str]:
+    places = np.unique(np.linspace(0, len(texts) - 1, min(CHECKED_TEXTS, len(texts))).astype(int))
+    return [texts[place] for place in places]
