@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help nightly test lab lint models lock clean
+.PHONY: help nightly test lab lint bench models lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show what can be made
@@ -20,6 +20,9 @@ lint: .venv/ready ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
+
+bench: .venv/ready models ## Measure speed beside named peers; read the ratios
+	$(BIN)/python -m bench
 
 models: .venv/ready ## Fetch the models that recall.toml names
 	$(BIN)/recall models pull

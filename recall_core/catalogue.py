@@ -50,7 +50,7 @@ def open_embedder(
 
     entry = registry[name]
     folder = models.locate(entry, root / "models")
-    hashes = {file.name: file.sha256 for file in entry.files}
+    hashes = models.hashes(entry, root / "models")
     return OnnxEmbedder(
         name if prefixes else f"{name}, no prefixes",
         folder / "model.onnx",
@@ -60,7 +60,6 @@ def open_embedder(
         dim=entry.dim,
         max_tokens=entry.max_tokens,
         pooling=entry.pooling,
-        normalise=entry.normalise,
         query_prefix=entry.query_prefix if prefixes else "",
         passage_prefix=entry.passage_prefix if prefixes else "",
         output=entry.output,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from recall_core import config
-from recall_core.records import FloorError, InputError, RecallError
+from recall_core import cli_night, config
+from recall_core.records import InputError, RecallError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recall_core.gates import Gate
 
 app = typer.Typer(
     help="Measure whether a memory recalls, and whether it keeps quiet when it should.",
@@ -23,9 +27,14 @@ app = typer.Typer(
 fixture_app = typer.Typer(help="Fixtures: check one, print the format.", no_args_is_help=True)
 models_app = typer.Typer(help="Models: which there are, fetch, verify.", no_args_is_help=True)
 store_app = typer.Typer(help="Stores: build one, ask it, re-embed it.", no_args_is_help=True)
+gate_app = typer.Typer(help="Gates: choose one that keeps a promise.", no_args_is_help=True)
 app.add_typer(fixture_app, name="fixture")
 app.add_typer(models_app, name="models")
 app.add_typer(store_app, name="store")
+app.add_typer(cli_night.baseline_app, name="baseline")
+app.command("nightly")(cli_night.nightly)
+app.command("ratchet")(cli_night.ratchet)
+app.add_typer(gate_app, name="gate")
 
 Embedder = Annotated[str, typer.Option(help="An embedder's name, as `recall models list` gives it.")]
 MinScore = Annotated[float | None, typer.Option(help="Absolute gate. Default: recall.toml.")]
@@ -55,50 +64,33 @@ def main() -> None:
 
 
 @app.command()
-def nightly(
-    reports: Annotated[Path | None, typer.Option(help="Where reports go. Default: reports/.")] = None,
-    day: Annotated[str | None, typer.Option("--date", help="Date of the report, YYYY-MM-DD.")] = None,
-) -> None:
-    """Run every configured embedder on the fixture and write the dated report."""
-    from recall_core import nightly
-
-    root = config.find_root()
-    settings = config.load(root / config.NAME)
-    night = nightly.run(root, settings, reports or root / "reports", _day(day), quiet=not sys.stderr.isatty())
-    typer.echo(f"report: {night.report}")
-    if night.missing:
-        raise RecallError("; ".join(night.missing))
-    if night.broken:
-        raise FloorError("floor broken: " + "; ".join(night.broken))
-    typer.echo(f"all {len(settings.floors)} floors hold")
-
-
-@app.command()
 def run(
-    fixture: Annotated[Path, typer.Argument(help="A fixture file.")],
+    target: Annotated[Path, typer.Argument(help="A fixture file, or a folder of Markdown pages.")],
     embedder: Embedder = "hash",
+    probes: Annotated[Path | None, typer.Option(help="For a folder: the questions and their pages.")] = None,
+    observations: Annotated[Path | None, typer.Option(help="For a folder: raw observations, JSONL.")] = None,
     min_score: MinScore = None,
     delta: Delta = None,
     store: Annotated[Literal["memory", "sqlite"], typer.Option(help="Which store to ask.")] = "memory",
     top_k: Annotated[int, typer.Option(min=1, help="The k of recall@k.")] = 3,
     out: Annotated[Path | None, typer.Option(help="Also write the run to this folder.")] = None,
+    trec: Annotated[Path | None, typer.Option(help="Also write TREC run and qrels files there.")] = None,
 ) -> None:
-    """Ask every case of a fixture and print what came of it."""
-    from recall_core import catalogue, fixtures, gates, lint, pipeline, report, runs
-
+    """Ask every case of a fixture, or every probe of a wiki, and print what came of it."""
     root = config.find_root()
     settings = config.load(root / config.NAME)
-    loaded = fixtures.load(fixture)
+    if target.is_dir():
+        _run_pages(target, probes, observations, embedder, settings, root, trec)
+        return
+    from recall_core import catalogue, fixtures, lint, pipeline, report, runs
+
+    loaded = fixtures.load(target)
     for found in lint.lint(loaded):
         typer.echo(f"{found.level}: {found.case_id}: {found.message}", err=True)
-    gate = settings.gate_for(embedder)
-    chosen = gates.Gate(
-        gate.min_score if min_score is None else min_score, gate.delta if delta is None else delta
-    )
     result = pipeline.evaluate(
         loaded,
         catalogue.open_embedder(embedder, root),
-        gate=chosen,
+        gate=_gate(settings, embedder, min_score, delta),
         sweep=settings.sweep,
         store=store,
         top_k=top_k,
@@ -109,6 +101,41 @@ def run(
         typer.echo(said)
     if out:
         typer.echo(runs.save(result, {}, str(out)))
+    _write_trec(result.rows, trec, embedder)
+
+
+def _run_pages(
+    folder: Path,
+    probes: Path | None,
+    observations: Path | None,
+    embedder: str,
+    settings: config.Config,
+    root: Path,
+    trec: Path | None,
+) -> None:
+    from recall_core import catalogue, page_study, stats, vault, wiki
+
+    if probes is None:
+        raise InputError(f"{folder} is a folder of pages; give its questions with --probes FILE")
+    read = vault.read(folder)
+    raw = vault.read_observations(observations) if observations else []
+    pages = settings.pages
+    options = wiki.Options(method=pages.method, k=pages.k, weights=pages.weights) if pages else wiki.Options()
+    asked = page_study.asked([*read.pages, *raw], probes, catalogue.open_embedder(embedder, root), options)
+    for name, value in page_study.inventory(read, raw, asked).itertuples(index=False):
+        typer.echo(f"{name:<30} {value}")
+    for row in page_study.modes(asked).itertuples():
+        typer.echo(f"recall@5, {row.mode:<20} {stats.share(row.hits, row.n)}, MRR {row.mrr:.3f}")
+    for row in page_study.lost(asked).itertuples():
+        typer.echo(f"lost: {row.case_id}: {row.query}: wanted {row.expected or 'nothing'}, got {row.top}")
+    _write_trec(asked.rows(options), trec, "hybrid")
+
+
+def _write_trec(rows: pd.DataFrame, folder: Path | None, tag: str) -> None:
+    if folder:
+        from recall_core import trec
+
+        typer.echo(trec.write(rows, folder, tag))
 
 
 @fixture_app.command("lint")
@@ -144,10 +171,13 @@ def models_list() -> None:
 
     root = config.find_root()
     for entry in models.load_registry(root / "models" / "registry.toml").values():
-        states = {check.state for check in models.verify(entry, root / "models")}
-        state = "here" if states == {"ok"} else "damaged" if "wrong" in states else "not fetched"
-        size = sum(file.bytes for file in entry.files) / 1e6
-        typer.echo(f"{entry.name:<32} {state:<12} {entry.dim:>4} dim {size:>7.1f} MB  {entry.licence}")
+        checks = models.verify(entry, root / "models")
+        states = {check.state for check in checks}
+        here = "damaged" if "wrong" in states else "unrecorded" if "unrecorded" in states else "not fetched"
+        state = "here" if states == {"ok"} else here
+        sizes = [(check.expected or check.found) for check in checks]
+        size = f"{sum(found.bytes for found in sizes if found) / 1e6:.1f}" if all(sizes) else "?"
+        typer.echo(f"{entry.name:<38} {state:<12} {entry.dim:>4} dim {size:>7} MB  {entry.licence}")
 
 
 @models_app.command("pull")
@@ -179,7 +209,8 @@ def models_verify(
     root = config.find_root()
     registry = models.load_registry(root / "models" / "registry.toml")
     if against:
-        typer.echo(models.identify([models.entry_named(registry, n) for n in names or registry], against))
+        known = [models.entry_named(registry, n) for n in names or registry]
+        typer.echo(models.identify(known, against, root / "models"))
         return
     bad = []
     for name in names or registry:
@@ -188,10 +219,9 @@ def models_verify(
                 continue
             typer.echo(f"{name}/{check.name}: {check.state}")
             if check.state != "ok":
-                found = f", found {check.found_sha256}" if check.found_sha256 else ""
-                bad.append(f"{name}/{check.name} is {check.state}, expected {check.expected_sha256}{found}")
+                bad.append(f"{name}/{check}")
     if bad:
-        raise ModelError("; ".join(bad) + "; run `recall models pull`")
+        raise ModelError("\n  ".join(bad))
 
 
 @models_app.command("check")
@@ -265,10 +295,7 @@ def store_search(
     from recall_core.store import SqliteStore
 
     root = config.find_root()
-    gate = config.load(root / config.NAME).gate_for(embedder)
-    chosen = gates.Gate(
-        gate.min_score if min_score is None else min_score, gate.delta if delta is None else delta
-    )
+    chosen = _gate(config.load(root / config.NAME), embedder, min_score, delta)
     store = SqliteStore(path, create=False)
     opened = catalogue.open_embedder(embedder, root)
     ranking = streams.vector(store, opened.embed_queries([query])[0], opened.fingerprint)
@@ -278,11 +305,48 @@ def store_search(
     typer.echo(gates.explain(ranking, chosen))
 
 
-def _day(given: str | None) -> date:
-    try:
-        return date.fromisoformat(given) if given else date.today()
-    except ValueError:
-        raise InputError(f"--date {given!r} is not a date; write it as 2026-07-31") from None
+@gate_app.callback()
+def _gates() -> None:
+    """Gates: choose one that keeps a promise."""
+
+
+@gate_app.command("choose")
+def gate_choose(
+    fixture: Annotated[Path | None, typer.Option(help="Default: data/notes/recall_v2.json.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="Default: the first model of recall.toml.")] = None,
+    signal: Annotated[str, typer.Option(help="What must be above the threshold.")] = "margin",
+    max_false: Annotated[float, typer.Option(help="Promise: at most this share of false recall ...")] = 0.05,
+    confidence: Annotated[float, typer.Option(help="... with this confidence.")] = 0.9,
+    out: Annotated[Path, typer.Option(help="Where the gate goes, for a daemon to read.")] = Path("gate.json"),
+) -> None:
+    """Choose the gate that answers most and keeps a promise on false recall, or refuse."""
+    from recall_core import catalogue, fixtures, gate_file, gate_study
+
+    root = config.find_root()
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no folder {out.parent}; make it, or name another")
+    models = [name for name in config.load(root / config.NAME).embedders if name != "hash"]
+    study = gate_study.choose(
+        fixtures.load(fixture or root / "data" / "notes" / "recall_v2.json"),
+        catalogue.open_cached(embedder or [*models, "hash"][0], root),
+        signal=signal,
+        max_false=max_false,
+        confidence=confidence,
+    )
+    gate_file.save(study.file, out)
+    for said in study.lines():
+        typer.echo(said)
+    typer.echo(f"saved to {out}")
+
+
+def _gate(settings: config.Config, embedder: str, min_score: float | None, delta: float | None) -> Gate:
+    """The gate the embedder ships with, with what was given on the command line instead."""
+    from recall_core.gates import Gate
+
+    shipped = settings.gate_for(embedder)
+    return Gate(
+        shipped.min_score if min_score is None else min_score, shipped.delta if delta is None else delta
+    )
 
 
 def _say(message: str, code: int) -> int:
@@ -291,4 +355,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _stop(*_: object) -> None:
+    # Ending in order takes seconds, and a second signal would cut it short.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     raise Stopped

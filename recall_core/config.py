@@ -52,6 +52,37 @@ def _some(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+class PagesConfig(Record):
+    """The wiki that is probed at night, and how it is searched."""
+
+    vault: str
+    """Folder of Markdown pages, from the project folder."""
+    probes: str
+    observations: str | None = None
+    """JSONL of raw observations."""
+    embedder: str = "hash"
+    method: Literal["rrf", "minmax"] = "rrf"
+    k: Annotated[float, Field(ge=0)] = 60
+    weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.70
+    """Least recall@5 of each mode, over the probes that name one of its streams."""
+    hybrid_below_keyword: bool = False
+    """Whether hybrid search may find less than keyword search alone."""
+
+
+class NightConfig(Record):
+    """How a night is run."""
+
+    at_once: Annotated[int, Field(ge=1)] = 2
+    """Notebooks that run side by side. The cores are shared out among them."""
+    time_limit: Annotated[float, Field(gt=0)] = 900
+    """Seconds after which a notebook is stopped."""
+    keep: Annotated[int, Field(ge=1)] | None = None
+    """How many reports are kept; the history and the baselines always are. Left out: all."""
+    baseline: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] = "default"
+    """The baseline a night is compared with, if there is one of that name."""
+
+
 class Config(Record):
     """recall.toml, read."""
 
@@ -64,6 +95,8 @@ class Config(Record):
     """A gate for one embedder instead: scores of two embedders are on two scales."""
     sweep: SweepConfig = SweepConfig()
     floors: tuple[Floor, ...] = ()
+    pages: PagesConfig | None = None
+    night: NightConfig = NightConfig()
 
     def gate_for(self, embedder: str) -> GateConfig:
         """The gate this embedder ships with."""

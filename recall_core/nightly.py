@@ -1,71 +1,85 @@
-"""The night: notebooks through papermill, floors, the dated report moved into place at the end."""
+"""The night: notebooks through papermill, verdicts, changes, the dated report moved into place at the end."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 from recall_core import (
+    baselines,
     catalogue,
+    changes,
     config,
     fixtures,
     floors,
+    history,
     jobs,
     lint,
-    notebooks,
+    nightlog,
+    nightwork,
     pipeline,
+    plan,
     provenance,
     publishing,
     report,
     runs,
+    verdicts,
 )
-from recall_core.records import ConfigError, Fixture, FixtureError, RecallError
+from recall_core.nightwork import Night, Order
+from recall_core.records import ConfigError, Fixture, FixtureError, InputError, RecallError
+from recall_core.verdicts import Verdict
 
 
-@dataclass
-class Night:
-    """What a night came to."""
-
-    report: Path
-    results: list[runs.Result] = field(default_factory=list)
-    tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
-    """What the notebooks of each section of the report left, by section."""
-    broken: list[str] = field(default_factory=list)
-    """Floors that do not hold."""
-    missing: list[str] = field(default_factory=list)
-    """What failed to run."""
+def checked(order: Order) -> tuple[Fixture, list[jobs.Job]]:
+    """The fixture and the jobs of a night. Raises InputError for what is wrong with what was given."""
+    fixture = _checked_fixture(order.root, order.settings)
+    _check_names(order.root, order.settings, fixture)
+    planned = jobs.chosen(order.settings, order.only)
+    if order.only:
+        _refuse_partial_over_whole(order.reports / order.day.isoformat())
+    return fixture, planned
 
 
-def run(root: Path, settings: config.Config, reports: Path, day: date, *, quiet: bool) -> Night:
+def run(order: Order) -> Night:
     """Run the night and publish its report in `reports/YYYY-MM-DD/`.
 
     A notebook that fails is named in the report, and the others go on. Raises InputError before anything
     runs when the fixture or the configuration is wrong, RecallError when the folder is locked or cannot be
-    written.
+    written. Whatever ends it early, also a signal, nothing half-done is published and no process is left.
     """
-    fixture = _checked_fixture(root, settings)
-    _check_names(root, settings, fixture)
-    with publishing.locked(reports):
+    fixture, planned = checked(order)
+    started = datetime.now(UTC)
+    reports, day = order.reports, order.day.isoformat()
+    with publishing.locked(reports) as stale:
+        log = nightlog.Log(reports / "logs" / f"{day}-{started:%H%M%S}.log", quiet=order.quiet)
         publishing.recover(reports)
-        catalogue.pull_missing(settings.embedders, root, quiet=quiet)
-        work = reports / f".{day.isoformat()}.work"
-        shutil.rmtree(work, ignore_errors=True)
-        night = Night(reports / day.isoformat() / f"RECALL-EVAL-{day:%d-%m-%Y}.md")
-        started = datetime.now(UTC)
-        planned = jobs.planned(settings)
-        for job in planned:
-            try:
-                _run_job(root, job, work, night, quiet=quiet)
-            except RecallError as error:
-                night.missing.append(f"{job.name} has no results: {error}")
-        night.broken = floors.broken(settings.floors, night.results)
-        _write_report(root, settings, fixture, planned, night, work, day, started)
-        publishing.publish(work, reports / day.isoformat())
+        work = Path(tempfile.mkdtemp(prefix=f".{day}.", suffix=".work", dir=reports))
+        work.chmod(reports.stat().st_mode)
+        night = Night(reports / day / f"RECALL-EVAL-{order.day:%d-%m-%Y}.md", log.path)
+        try:
+            for said in [
+                *([stale] if stale else []),
+                *plan.lines(order.root, order.settings, fixture, planned),
+            ]:
+                log.say(said)
+            nightwork.run_jobs(order, planned, work, night, log)
+            line = _write_report(order, fixture, planned, night, work, started, log)
+            publishing.publish(work, reports / day, line)
+            log.say(f"published: {night.report}; {verdicts.headline(night.verdicts)}")
+            keep = order.keep or order.settings.night.keep
+            for gone in publishing.prune(reports, keep, day) if keep else []:
+                log.say(f"removed the report of {gone}")
+        except BaseException as error:
+            log.say(f"ended early, nothing was published: {type(error).__name__}: {error}")
+            raise
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+            log.close()
     return night
 
 
@@ -89,59 +103,115 @@ def _check_names(root: Path, settings: config.Config, fixture: Fixture) -> None:
     floors.check(settings, fixture)
 
 
-def _run_job(root: Path, job: jobs.Job, work: Path, night: Night, *, quiet: bool) -> None:
-    part = work / "parts" / job.name
-    executed = work / "notebooks" / f"{job.notebook.stem}-{job.name}.ipynb"
-    notebooks.execute(root / job.notebook, executed, {**job.parameters, "out": str(part)}, root, quiet=quiet)
-    notebooks.render(executed)
-    if job.section == "notes":
-        night.results.append(runs.read(part))
-        _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
-    else:
-        night.tables[job.section] = runs.read_tables(part)
-    for figure in jobs.FIGURES[job.notebook]:
-        _move(part / f"{figure}.png", work / "figures" / f"{job.name}-{figure}.png")
+def _refuse_partial_over_whole(folder: Path) -> None:
+    try:
+        whole = not runs.read_json(folder / "manifest.json").get("only")
+    except (OSError, ValueError):
+        return
+    if whole:
+        raise InputError(
+            f"{folder}: holds a whole report, which one of --only jobs does not replace; give another "
+            "--date or --reports"
+        )
+
+
+def _judge(order: Order, planned: Sequence[jobs.Job], night: Night) -> None:
+    ran = {job.name for job in planned}
+    night.verdicts += floors.judged(
+        [floor for floor in order.settings.floors if floor.embedder in ran], night.results
+    )
+    if order.settings.pages and "pages" in ran:
+        night.verdicts += floors.judged_pages(order.settings.pages, night.tables.get("pages"))
+    for one in night.changes.compared:
+        if one.deterministic:
+            said = one.regression or f"{one.embedder}: nothing flipped against {one.against}"
+            state: verdicts.State = "broken" if one.regression else "holds"
+            night.verdicts.append(Verdict("flips", one.embedder, f"against {one.against}", state, said))
+
+
+def _compare(order: Order, line: Mapping[str, Any], night: Night, log: nightlog.Log) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lines = history.read(order.reports)
+    for warning in caught:
+        log.say(str(warning.message))
+    try:
+        baseline = baselines.read(order.reports, order.settings.night.baseline)
+    except RecallError as error:
+        log.say(str(error))
+        baseline = None
+    night.changes = changes.since(order.reports, lines, line, night.results, baseline)
 
 
 def _write_report(
-    root: Path,
-    settings: config.Config,
+    order: Order,
     fixture: Fixture,
     planned: Sequence[jobs.Job],
     night: Night,
     work: Path,
-    day: date,
     started: datetime,
-) -> None:
+    log: nightlog.Log,
+) -> dict[str, Any]:
+    """Write the report into `work`; returns its line for the history."""
     shutil.rmtree(work / "parts", ignore_errors=True)
+    settings, root = order.settings, order.root
     manifest = provenance.manifest(root, settings, fixture, night.results, started)
+    manifest |= {
+        "date": order.day.isoformat(),
+        "path": f"full-scan cosine, {settings.store} store, top {settings.top_k}",
+        "threads": order.threads(planned),
+        "only": list(order.only),
+        "seconds": night.seconds,
+        "missing": night.missing,
+        "broken_floors": [],
+    }
+    metrics: dict[str, Any] = {"notes": [runs.metrics(result) for result in night.results]}
+    metrics |= {name: runs.records(tables) for name, tables in night.tables.items()}
+    _compare(order, history.line_of(manifest, metrics), night, log)
+    _judge(order, planned, night)
+    manifest["broken_floors"] = night.broken
     page = report.Page(
-        day=day,
-        facts=provenance.facts(settings, fixture, manifest["commit"]),
+        day=order.day,
+        facts=[*_asked(order, planned, night), *provenance.facts(settings, fixture, manifest["commit"])],
         provenance=provenance.rows(manifest),
         broken=night.broken,
-        floors=len(settings.floors),
+        floors=len(night.demands),
         missing=night.missing,
         texts={memory.id: memory.text for memory in fixtures.all_memories(fixture)},
         failures={result.embedder: pipeline.failures(fixture, result.rows) for result in night.results},
         figures={job.name: job.figures for job in planned},
         tables=night.tables,
+        changes=night.changes,
+        notebooks=[f"notebooks/{path.name}" for path in sorted((work / "notebooks").glob("*.ipynb"))],
     )
-    work.mkdir(parents=True, exist_ok=True)
     text = report.markdown(page, night.results)
     (work / night.report.name).write_text(text, encoding="utf-8")
-    title = f"Recall evaluation, {day:%d-%m-%Y}"
+    title = f"Recall evaluation, {order.day:%d-%m-%Y}"
     (work / night.report.with_suffix(".html").name).write_text(
         report.html(text, title, work), encoding="utf-8"
     )
-    metrics = {"notes": [runs.metrics(result) for result in night.results]}
-    runs.write_json(
-        metrics | {name: runs.records(t) for name, t in night.tables.items()}, work / "metrics.json"
-    )
-    manifest |= {"broken_floors": night.broken, "missing": night.missing}
+    (work / "verdicts.xml").write_text(verdicts.junit(night.verdicts, order.day), encoding="utf-8")
+    (work / "summary.md").write_text(verdicts.summary(night.verdicts, order.day), encoding="utf-8")
+    runs.write_json(metrics, work / "metrics.json")
     runs.write_json(manifest, work / "manifest.json")
+    return history.line_of(manifest, metrics)
 
 
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
+def _asked(order: Order, planned: Sequence[jobs.Job], night: Night) -> list[tuple[str, str]]:
+    """What a reader must know of how the night ran."""
+    at_once, threads = order.at_once(planned), order.threads(planned)
+    said = []
+    if order.only:
+        said.append(
+            ("asked for", f"only {', '.join(order.only)} (--only); floors on anything else were not checked")
+        )
+    shared = f"{at_once} notebooks at a time, {threads} thread(s) each: "
+    alone = "one notebook at a time, on every core: "
+    took = f"{sum(night.seconds.values()):.0f} s of notebooks"
+    fair = (
+        "latencies were taken while another notebook ran; compare them within this report, and set "
+        "at_once = 1 to have the machine's own"
+        if at_once > 1
+        else "latencies are the machine's own"
+    )
+    return [*said, ("run", (shared if at_once > 1 else alone) + f"{fair}; {took}")]

@@ -3,51 +3,52 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from recall_core import config, fixtures, gates, scoring, stats, streams
+from recall_core import config, fixtures, gates, progress, scoring, signals, stats, streams
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
 from recall_core.records import Case, Fixture, Memory
 from recall_core.runs import Result
-from recall_core.store import MemoryStore, SqliteStore, Store, embedding_text
+from recall_core.store import MemoryStore, SqliteStore, Store, passages
 
 EMBED_AT_ONCE = 256
-"""Memories embedded between two steps of the progress bar, and in one transaction of a re-embedding."""
+"""Passages embedded between two steps of the progress bar, and in one transaction of a re-embedding."""
 
 PROBES = 40
 """Questions whose embedding is timed."""
 
 
-def embed_memories(
-    embedder: Embedder, memories: Sequence[Memory], *, quiet: bool | None = None
+def embed_passages(
+    embedder: Embedder, passages: Sequence[str], *, quiet: bool | None = None
 ) -> NDArray[np.float32]:
     """(n, dim) float32, unit rows, with a progress bar on a terminal."""
-    rows = np.empty((len(memories), embedder.dim), dtype=np.float32)
-    with tqdm(total=len(memories), desc=f"embed, {embedder.name}", unit="text", disable=quiet) as bar:
-        for start in range(0, len(memories), EMBED_AT_ONCE):
-            part = memories[start : start + EMBED_AT_ONCE]
-            rows[start : start + len(part)] = embedder.embed_passages([embedding_text(m) for m in part])
+    rows = np.empty((len(passages), embedder.dim), dtype=np.float32)
+    with progress.bar(len(passages), f"embed, {embedder.name}", "text", quiet=quiet) as bar:
+        for start in range(0, len(passages), EMBED_AT_ONCE):
+            part = passages[start : start + EMBED_AT_ONCE]
+            rows[start : start + len(part)] = embedder.embed_passages(part)
             bar.update(len(part))
     return rows
 
 
-def reembed(store: SqliteStore, embedder: Embedder, *, quiet: bool | None = None) -> int:
-    """Give every memory a vector of this embedder. One transaction a batch, so it can be stopped and resumed.
+def reembed(store: Store, embedder: Embedder, *, quiet: bool | None = None) -> int:
+    """Give every passage a vector of this embedder; returns how many were embedded.
 
-    Returns how many were embedded.
+    One transaction a batch, so it can be stopped and resumed.
     """
-    missing = store.without_vector(embedder.fingerprint)
-    for start in tqdm(range(0, len(missing), EMBED_AT_ONCE), desc="re-embed", disable=quiet):
-        part = missing[start : start + EMBED_AT_ONCE]
-        store.put_vectors(embedder.fingerprint, part, embed_memories(embedder, part, quiet=True))
+    missing = store.unembedded(embedder.fingerprint)
+    with progress.bar(len(missing), f"re-embed, {embedder.name}", "text", quiet=quiet) as bar:
+        for start in range(0, len(missing), EMBED_AT_ONCE):
+            part = missing[start : start + EMBED_AT_ONCE]
+            store.put_vectors(embedder.fingerprint, part, embedder.embed_passages(part))
+            bar.update(len(part))
     return len(missing)
 
 
@@ -64,18 +65,21 @@ def run_cases(
     Embedding latency is measured on up to `PROBES` questions spread over the fixture, each embedded alone,
     warmed up, and never taken from a cache. It is NaN for the others.
     """
-    memories = sorted(fixtures.all_memories(fixture), key=lambda memory: memory.id)
-    vectors = embed_memories(embedder, memories, quiet=quiet)
-    row_of = {memory.id: row for row, memory in enumerate(memories)}
+    every = (text for memory in fixtures.all_memories(fixture) for text in passages(memory))
+    texts = list(dict.fromkeys(every))
+    vector_of = dict(zip(texts, embed_passages(embedder, texts, quiet=quiet), strict=True))
     latency = _embedding_latency(embedder, [case.query for case in fixture.cases])
     rows = []
-    stores: dict[str, Store] = {}
-    for at, case in enumerate(tqdm(fixture.cases, desc=f"ask, {embedder.name}", unit="case", disable=quiet)):
-        key = store_key(fixture, case)
-        if key not in stores:
-            held = fixtures.memories_for(fixture, case)
-            stores = {key: _filled_store(store, held, embedder, vectors[[row_of[m.id] for m in held]])}
-        rows.append(_ask(stores[key], embedder, case, max(top_k, 2), latency.get(at, np.nan)))
+    stores: dict[str, tuple[Store, signals.Known]] = {}
+    with progress.bar(len(fixture.cases), f"ask, {embedder.name}", "case", quiet=quiet) as bar:
+        for at, case in enumerate(fixture.cases):
+            key = store_key(fixture, case)
+            if key not in stores:
+                held = fixtures.memories_for(fixture, case)
+                filled = _filled_store(store, held, embedder, vector_of)
+                stores = {key: (filled, signals.known(held, filled.vectors(embedder.fingerprint)))}
+            rows.append(_ask(*stores[key], embedder, case, max(top_k, 2), latency.get(at, np.nan)))
+            bar.update(1)
     return scoring.frame(rows)
 
 
@@ -105,16 +109,19 @@ def _filled_store(
     kind: Literal["memory", "sqlite"],
     memories: Sequence[Memory],
     embedder: Embedder,
-    vectors: NDArray[np.float32],
+    vector_of: Mapping[str, NDArray[np.float32]],
 ) -> Store:
     store: Store = MemoryStore() if kind == "memory" else SqliteStore()
     store.add(memories)
-    store.put_vectors(embedder.fingerprint, memories, vectors)
+    missing = store.unembedded(embedder.fingerprint)
+    store.put_vectors(embedder.fingerprint, missing, np.array([vector_of[text] for text in missing]))
     store.vectors(embedder.fingerprint)
     return store
 
 
-def _ask(store: Store, embedder: Embedder, case: Case, depth: int, embed_ms: float) -> scoring.Row:
+def _ask(
+    store: Store, known: signals.Known, embedder: Embedder, case: Case, depth: int, embed_ms: float
+) -> scoring.Row:
     try:
         (vector,) = embedder.embed_queries([case.query])
         start = time.perf_counter()
@@ -122,7 +129,14 @@ def _ask(store: Store, embedder: Embedder, case: Case, depth: int, embed_ms: flo
         search_ms = 1e3 * (time.perf_counter() - start)
     except Exception as error:
         return scoring.failed_case(case, f"{type(error).__name__}: {error}")
-    return scoring.score_case(case, ranking, depth=depth, embed_ms=embed_ms, search_ms=search_ms)
+    return scoring.score_case(
+        case,
+        ranking,
+        depth=depth,
+        embed_ms=embed_ms,
+        search_ms=search_ms,
+        signals=signals.signals_of(case.query, case.lang, ranking, known),
+    )
 
 
 def evaluate(

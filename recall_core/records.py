@@ -81,6 +81,8 @@ def _zoned(ts: str) -> str:
 
 Text = Annotated[str, AfterValidator(_clean)]
 Id = Annotated[str, Field(min_length=1, pattern=r"^\S+$"), AfterValidator(_clean)]
+MemoryId = Annotated[str, Field(min_length=1, pattern=r"^\S(.*\S)?$"), AfterValidator(_clean)]
+"""May hold blanks inside, as the path of a page does."""
 Lang = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code: ru, en, de")]
 
 
@@ -93,13 +95,14 @@ class Record(BaseModel):
 class Memory(Record):
     """One stored text."""
 
-    id: Id
+    id: MemoryId
     text: Text
     kind: Literal["note", "fact", "page", "observation"] = "note"
     ts: Annotated[str, AfterValidator(_zoned)] | None = None
     """When it was said: ISO 8601 with a zone."""
     lang: Lang | None = None
     title: Text | None = None
+    aliases: tuple[Text, ...] = ()
     path: Text | None = None
     entities: tuple[Text, ...] = ()
     links: tuple[Text, ...] = ()
@@ -117,7 +120,7 @@ class Case(Record):
     id: Id
     query: Annotated[Text, Field(min_length=1)]
     lang: Lang
-    expected: tuple[Id, ...]
+    expected: tuple[MemoryId, ...]
     """Ids of the memories that answer it. Empty: the memory must stay silent."""
     hard: bool = False
     """The asker uses none of the memory's own content words."""

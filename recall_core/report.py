@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
-from urllib.parse import unquote
 
 import jinja2
 import numpy as np
 import pandas as pd
-from markdown_it import MarkdownIt
-from markdown_it.common.utils import escapeHtml
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
 
-from recall_core import findings
+from recall_core import behind, findings, web
+from recall_core.changes import Changes
 from recall_core.runs import Result
 from recall_core.stats import share, wilson
 
@@ -62,6 +56,10 @@ class Page:
     """For each job, (file relative to the report, alternative text)."""
     tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
     """Tables of the other sections, by section."""
+    notebooks: Sequence[str] = ()
+    """The executed notebooks, as files below the report's folder."""
+    changes: Changes = field(default_factory=Changes)
+    """What is different from earlier nights."""
 
 
 def markdown(page: Page, results: Sequence[Result]) -> str:
@@ -73,7 +71,7 @@ def markdown(page: Page, results: Sequence[Result]) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    env.filters["md"] = escape
+    env.filters["md"] = lambda text: escape(clip(text))
     groups = [
         (title, said, [result for result in results if result.kind == kind])
         for kind, (title, said) in KINDS.items()
@@ -92,24 +90,16 @@ def markdown(page: Page, results: Sequence[Result]) -> str:
         number=_number,
         share=share,
         points=_points,
-        pair=_of_pair,
+        flips=_flips,
+        health=_health,
+        numbers=partial(_numbers, page, results),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def html(text: str, title: str, folder: Path) -> str:
     """The Markdown as one HTML file that asks nothing of any server. Figures are read below `folder`."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    parser.add_render_rule("image", _inline_image(folder))
-    parser.add_render_rule("table_open", lambda *_: '<div class="wide"><table>\n')
-    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
-    tokens = parser.parse(text)
-    for opening, inline in pairwise(tokens):
-        if opening.type == "heading_open":
-            opening.attrSet("id", slug(inline.content))
-    env = jinja2.Environment(loader=jinja2.PackageLoader("recall_core"), autoescape=True)
-    body = parser.renderer.render(tokens, parser.options, {})
-    return env.get_template("report.html.j2").render(title=title, body=body)
+    return web.page(text, title, folder)
 
 
 def results_table(results: Sequence[Result]) -> list[list[str]]:
@@ -165,33 +155,34 @@ def sweep_lines(table: pd.DataFrame, knob: str) -> list[str]:
     return lines
 
 
-def escape(text: str) -> str:
-    """Text that Markdown and HTML show as it is: one line, no mark-up, no control or direction overrides."""
+def clean(text: str) -> str:
+    """Text as one line, without control characters and direction overrides."""
     shown = "".join(
         char if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn") or char == "\u200d" else " "
         for char in text
     )
-    shown = re.sub(r"\s+", " ", shown).strip()
-    shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"\s+", " ", shown).strip()
+
+
+def escape(text: str) -> str:
+    """Text that Markdown and HTML show as it is: one line, no mark-up, no control or direction overrides."""
+    shown = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", shown)
 
 
-def slug(heading: str) -> str:
-    """The anchor of a heading, as code hosts make it."""
-    kept = re.sub(r"[^\w\- ]", "", heading.lower())
-    return kept.strip().replace(" ", "-")
+def clip(text: str, most: int = 400) -> str:
+    """A text short enough to quote."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _inline_image(folder: Path) -> Callable[..., str]:
-    def rule(
-        renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        source = folder / unquote(str(tokens[at].attrGet("src")))
-        data = base64.b64encode(source.read_bytes()).decode()
-        alt = escapeHtml(renderer.renderInlineAsText(tokens[at].children or [], options, env))
-        return f'<img src="data:image/png;base64,{data}" alt="{alt}">'
-
-    return rule
+def _numbers(page: Page, results: Sequence[Result], job: str, file: str) -> str:
+    """The table behind a figure, as Markdown; nothing where there is none."""
+    table = behind.table(job, file, results, page.tables)
+    if table is None or table.empty:
+        return ""
+    rows = [[escape(cell) for cell in row] for row in [list(table.columns), *table.values.tolist()]]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def _spread(found: pd.Series[float], digits: int) -> str:
@@ -222,5 +213,18 @@ def _points(difference: float, low: float, high: float) -> str:
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def _of_pair(table: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
-    return table[(table["before_name"] == before) & (table["after_name"] == after)] if len(table) else table
+def _flips(table: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
+    """The cases that changed between two embedders, one row each: `changed` names the metrics."""
+    if not len(table):
+        return table
+    own = table[(table["before_name"] == before) & (table["after_name"] == after)]
+    said = (own["metric"] + " " + own["direction"]).groupby(own["case_id"]).agg(", ".join)
+    return own.drop_duplicates("case_id").assign(changed=lambda rows: rows["case_id"].map(said))
+
+
+def _health(table: pd.DataFrame) -> pd.DataFrame:
+    """Checks as `checks.Check`, a row a property and a column an embedder, each cell what was measured."""
+    holds = table["ok"].map({True: "", False: "**does not hold**: ", None: ""}).fillna("")
+    return table.assign(said=holds + table["measured"]).pivot_table(
+        index="name", columns="embedder", values="said", aggfunc="first", sort=False
+    )

@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recall_core import scoring
+from recall_core import scoring, signals
 from recall_core.records import RecallError
 
 COLUMNS = (
     *("case_id", "query", "lang", "hard", "tags", "answerable", "expected", "ids", "scores", "ranks"),
     *("place", "outcome", "embed_ms", "search_ms", "error"),
+    *signals.MEASURED,
 )
 NOT_SAVED = "nothing saved: the parameter `out` is empty"
 FRAMES = ("summary", "spread", "absolute", "margin")
@@ -136,10 +138,17 @@ def write_json(content: object, path: Path) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
     return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
 
 
 def _plain(value: object) -> object:
-    """JSON has no NaN: a number that does not exist is null."""
-    return None if isinstance(value, float) and math.isnan(value) else value
+    """JSON has no NaN and no infinity: a number that does not exist is null, an infinite one a word."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(float(value))

@@ -8,13 +8,14 @@ A case that must stay silent has no rank and is in neither. A search that failed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from recall_core.records import Case, Ranking
+from recall_core.signals import MEASURED, NOTHING, UNMEASURED, Signals
 
 Place = Literal["right_first", "tie_on_top", "wrong_on_top", "silent"]
 PLACES = ("right_first", "tie_on_top", "wrong_on_top")
@@ -35,10 +36,17 @@ class Row:
     embed_ms: float
     search_ms: float
     error: str | None = None
+    signals: Signals = UNMEASURED
 
 
 def score_case(
-    case: Case, ranking: Ranking, *, depth: int, embed_ms: float = 0.0, search_ms: float = 0.0
+    case: Case,
+    ranking: Ranking,
+    *,
+    depth: int,
+    embed_ms: float = 0.0,
+    search_ms: float = 0.0,
+    signals: Signals = UNMEASURED,
 ) -> Row:
     """Score a full ranking; keep its first `depth` hits and whatever ties with the last of them."""
     ranks = tuple(pessimistic_rank(ranking, case.expected, id_) for id_ in case.expected)
@@ -52,6 +60,7 @@ def score_case(
         place=place(case, ranking),
         embed_ms=embed_ms,
         search_ms=search_ms,
+        signals=signals,
     )
 
 
@@ -66,6 +75,7 @@ def failed_case(case: Case, error: str) -> Row:
         embed_ms=np.nan,
         search_ms=np.nan,
         error=error,
+        signals=NOTHING,
     )
 
 
@@ -100,7 +110,8 @@ def derive(table: pd.DataFrame) -> pd.DataFrame:
     """Add what the gates and plots read to a frame of scored cases: `top1`, `margin`, `rank`, `failed`.
 
     `top1` is -inf when nothing came back. `margin` is +inf with a single candidate and -inf with none.
-    `rank` is the best pessimistic rank of an expected memory, NaN where none was found.
+    `rank` is the best pessimistic rank of an expected memory, NaN where none was found. The signals become
+    float64, NaN where they were not measured.
     """
     top1, margin = [], []
     for scores in table["scores"]:
@@ -113,6 +124,7 @@ def derive(table: pd.DataFrame) -> pd.DataFrame:
         margin=np.array(margin, dtype=np.float64),
         rank=np.array(rank, dtype=np.float64),
         failed=table["error"].notna(),
+        **{name: table[name].astype(np.float64) for name in MEASURED},
     )
 
 
@@ -202,4 +214,5 @@ def _asked(case: Case) -> dict[str, object]:
 
 
 def _found(row: Row) -> dict[str, object]:
-    return {name: getattr(row, name) for name in Row.__slots__ if name != "case"}
+    found = {name: getattr(row, name) for name in Row.__slots__ if name not in ("case", "signals")}
+    return found | asdict(row.signals)

@@ -17,7 +17,7 @@ from recall_core.embedders.cache import CachedEmbedder
 from recall_core.embedders.variants import Centred, Stale
 from recall_core.records import Fixture
 from recall_core.runs import Result
-from recall_core.store import embedding_text
+from recall_core.store import passages
 
 CHECKED_TEXTS = 96
 """Memories and questions the slow checks embed, spread over the fixture."""
@@ -42,14 +42,14 @@ class Study:
 
     def health(self, name: str) -> pd.DataFrame:
         """Every check of one embedder, on uncached vectors: `embedder`, `name`, `ok`, `measured`."""
-        every = [embedding_text(memory) for memory in fixtures.all_memories(self.fixture)]
+        every = [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
         queries = _spread([case.query for case in self.fixture.cases])
         found = health(name, self.root, every, queries, self.settings.gate_for(name).delta)
         return pd.DataFrame([{"embedder": name, **asdict(check)} for check in found])
 
     def variants(self, plain: Embedder) -> list[Embedder]:
         """What an embedder is compared with as a control: without prefixes, if it has any, and centred."""
-        texts = [embedding_text(memory) for memory in fixtures.all_memories(self.fixture)]
+        texts = [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
         found: list[Embedder] = [Centred(plain, plain.embed_passages(texts).mean(axis=0))]
         registry = models.load_registry(self.root / catalogue.REGISTRY)
         entry = registry.get(plain.name)
@@ -65,14 +65,14 @@ class Study:
         memories that are most often near a question: `embedder`, `id`, `times`, `queries`, `text`.
         """
         memories = sorted(fixtures.all_memories(self.fixture), key=lambda memory: memory.id)
-        passages = embedder.embed_passages([embedding_text(memory) for memory in memories])
+        rows = embedder.embed_passages([passages(memory)[0] for memory in memories])
         queries = embedder.embed_queries([case.query for case in self.fixture.cases])
-        skewness, counted = checks.hubness(queries, passages, [memory.id for memory in memories])
+        skewness, counted = checks.hubness(queries, rows, [memory.id for memory in memories])
         texts = {memory.id: memory.text for memory in memories}
         worst = counted.head(10).assign(embedder=embedder.name, queries=len(queries))
         worst["text"] = [texts[id_] for id_ in worst["id"]]
         head = pd.Series({"embedder": embedder.name})
-        return pd.concat([head, checks.band(passages), pd.Series({"hubness": skewness})]), worst
+        return pd.concat([head, checks.band(rows), pd.Series({"hubness": skewness})]), worst
 
     def stale(self, names: Sequence[str]) -> pd.DataFrame:
         """What a store written by one model and asked by another scores, on purpose, for every ordered pair.
@@ -104,7 +104,8 @@ def health(
     if isinstance(embedder, OnnxEmbedder):
         batched = catalogue.open_embedder(name, root, batch_invariant=True)
         found += checks.batches(batched, some, queries, delta)
-        found.append(checks.threads(catalogue.open_embedder(name, root, threads=1), embedder, some))
+        one, many = (catalogue.open_embedder(name, root, threads=count) for count in (1, 2))
+        found.append(checks.threads(one, many, some))
         found.append(checks.truncation(embedder.count_tokens(texts), embedder.max_tokens))
     return found
 
@@ -147,9 +148,13 @@ def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:
 
 
 def separation(result: Result) -> dict[str, object]:
-    """How well each signal tells right-first cases from those that must stay silent: AUROC, 0.5 is chance."""
+    """How well each signal tells right-first cases from those that must stay silent: AUROC, 0.5 is chance.
+
+    A silent case whose search failed counts at its worst: as high as can be.
+    """
     rows = result.rows
-    right, silent = rows[rows["place"] == "right_first"], rows[rows["place"] == "silent"]
+    signals = rows[["top1", "margin"]].mask(rows["failed"], np.inf)
+    right, silent = signals[rows["place"] == "right_first"], signals[rows["place"] == "silent"]
     return {
         "embedder": result.embedder,
         "right": len(right),

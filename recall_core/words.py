@@ -56,17 +56,63 @@ STOP_WORDS = {
     ),
 }
 
-_WORD = re.compile(r"\w+")
+STRESS = "\u0301"
+"""The mark over a stressed vowel: dictionaries write it, people who ask do not."""
+_WORD = re.compile(r"[^\W_]+")
 
 
 def folded(text: str) -> str:
     """A text in lower case and one spelling; `ё` is read as `е`, as people type it, and `№` as nothing."""
-    return unicodedata.normalize("NFKC", text.replace("№", " ")).casefold().replace("ё", "е")
+    composed = unicodedata.normalize("NFKC", text.replace("№", " ")).casefold()
+    return composed.replace("ё", "е").replace(STRESS, "")
 
 
 def tokens(text: str) -> list[str]:
     """Words of the folded text, in order."""
     return _WORD.findall(folded(text))
+
+
+def indexed(text: str) -> str:
+    """A text as the word index holds it: its words in order, stemmed, with blanks between."""
+    return " ".join(_search_stem(word) for word in tokens(text))
+
+
+def search_terms(query: str) -> list[str]:
+    """The distinct terms to look a query up by: stop words are dropped, unless there is nothing else."""
+    words = list(dict.fromkeys(tokens(query)))
+    content = [word for word in words if not any(word in stops for stops in STOP_WORDS.values())]
+    return list(dict.fromkeys(_search_stem(word) for word in content or words))
+
+
+def marked(text: str, query: str) -> str:
+    """The text with the words that match the query between `**`."""
+    wanted = set(search_terms(query))
+
+    def mark(found: re.Match[str]) -> str:
+        hit = any(_search_stem(word) in wanted for word in tokens(found[0]))
+        return f"**{found[0]}**" if hit else found[0]
+
+    return _WORD.sub(mark, text)
+
+
+@lru_cache(maxsize=200_000)
+def _search_stem(word: str) -> str:
+    """Porter's stem of a Latin word, Snowball's of a Russian one: a query's language is not known.
+
+    Latin letters lose their marks, and Porter is asked until nothing changes: the index does both once more,
+    and must find nothing to do, or its words are not the ones we count.
+    """
+    if "а" <= word[0] <= "я":
+        return str(_stemmer("russian").stemWord(word))
+    bare = "".join(_without_mark(letter) for letter in word)
+    while (stemmed := str(_stemmer("porter").stemWord(bare))) not in (bare, ""):  # "s" leaves nothing
+        bare = stemmed
+    return bare
+
+
+def _without_mark(letter: str) -> str:
+    base = unicodedata.normalize("NFD", letter)[0]
+    return base if "a" <= base <= "z" else letter
 
 
 def content_stems(text: str, lang: str) -> frozenset[str]:

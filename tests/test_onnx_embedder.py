@@ -212,22 +212,21 @@ def test_a_wrong_dimension_is_refused_when_opened(made: Made):
 
 
 @pytest.mark.parametrize("dim", [1, 3])
-def test_a_wrong_dimension_the_file_hides_is_refused_when_used(made: Made, dim: int):
-    embedder = made(dim=dim, secretive=True)
+def test_a_wrong_dimension_the_file_hides_is_refused(made: Made, dim: int):
     with pytest.raises(
-        ModelError, match=r"tiny: output 'rows' has shape \(1, 2, 2\), expected \(1, 2, [13]\)"
+        ModelError, match=r"tiny: output 'rows' has shape \(1, 1, 2\), expected \(1, 1, [13]\)"
     ):
-        embedder.embed_passages(["a"])
+        made(dim=dim, secretive=True)
 
 
 def test_an_output_that_holds_no_rows_is_refused(made: Made):
-    with pytest.raises(ModelError, match=r"output 'largest' has shape \(\), expected \(1, 2, 2\)"):
-        made(leaky=True, output="largest").embed_passages(["a"])
+    with pytest.raises(ModelError, match=r"output 'largest' has shape \(\), expected \(1, 1, 2\)"):
+        made(leaky=True, output="largest")
 
 
 def test_a_pooling_that_does_not_fit_the_output_is_refused(made: Made):
     with pytest.raises(ModelError, match="for pooling 'none'; correct the registry entry"):
-        made(pooling="none").embed_passages(["a"])
+        made(pooling="none")
 
 
 def test_an_output_that_is_not_there_is_refused(made: Made):
@@ -256,6 +255,19 @@ def test_missing_files_are_refused(tokenizer: Path, made: Made):
         made()
 
 
+def test_a_tokenizer_with_more_tokens_than_the_model_embeds_is_refused(
+    made: Made, tokenizer: Path, capfd: pytest.CaptureFixture[str]
+):
+    content = json.loads(tokenizer.read_text())
+    content["model"]["vocab"]["d"] = len(TABLE)
+    tokenizer.write_text(json.dumps(content))
+    with pytest.raises(
+        ModelError, match=r"tokenizer\.json has 6 token ids, model\.onnx embeds 5 .*is of another model"
+    ):
+        made()
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -265,7 +277,6 @@ def test_missing_files_are_refused(tokenizer: Path, made: Made):
         {"passage_prefix": "passage: "},
         {"pooling": "cls"},
         {"max_tokens": 17},
-        {"normalise": False},
         {"batch_invariant": False},
     ],
     ids=lambda other: next(iter(other)),

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recall_core import gates, pipeline, report, scoring
+from recall_core import gates, pipeline, report, scoring, web
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
 from recall_core.records import Fixture, Memory
@@ -33,6 +33,7 @@ TAGS = set(
     "html head meta title style body main h1 h2 h3 p ul ol li a code pre div table thead tbody tr th td img "
     "strong em br hr blockquote span nav header footer section details summary figure figcaption".split()
 )
+POLICY = "Content-Security-Policy"
 HOSTILE = [
     ("a | b || c |", "a | b || c |"),
     ("\\| a \\\\| b \\", "\\| a \\\\| b \\"),
@@ -153,7 +154,8 @@ def assert_reaches_nothing(page: Seen) -> None:
     assert {tag for tag, _ in page.tags} <= TAGS
     for _, attrs in page.tags:
         assert not [name for name in attrs if name.startswith("on")]
-        assert not {"srcset", "style", "action", "background", "http-equiv", "ping"} & attrs.keys()
+        assert not {"srcset", "style", "action", "background", "ping"} & attrs.keys()
+        assert attrs.get("http-equiv", POLICY) == POLICY
         assert (attrs.get("src") or "data:").startswith("data:")
         assert (attrs.get("href") or "#").startswith("#")
     assert "url(" not in page.style
@@ -333,14 +335,14 @@ def figures(tmp_path: Path) -> Path:
 def test_figures_are_inside_the_page_with_a_text_each(figures: Path) -> None:
     results = both_kinds()
     shown = {
-        "hash": [("figures/hash.png", "Scores | of <hash> & [all]")],
+        "hash": [("figures/hash.png", "Scores | of <hash> & ](all")],
         "e5_small": [("figures/e5_small.png", "Scores of e5_small")],
         "mini": [],
     }
     text = report.markdown(page_of(results, figures=shown), results)
     page = rendered(text, figures)
     images = page.all("img")
-    assert [image["alt"] for image in images] == ["Scores of e5_small", "Scores | of <hash> & [all]"]
+    assert [image["alt"] for image in images] == ["Scores of e5_small", "Scores | of <hash> & ](all"]
     held = [base64.b64decode(str(image["src"]).removeprefix("data:image/png;base64,")) for image in images]
     assert held == [PNG + b"e5_small.png", PNG + b"hash.png"]
     assert_reaches_nothing(page)
@@ -364,9 +366,9 @@ def test_headings_have_ids_and_no_two_are_the_same() -> None:
 
 
 def test_a_slug_is_what_code_hosts_make() -> None:
-    assert report.slug("Cases that did not pass") == "cases-that-did-not-pass"
-    assert report.slug("hash: 3 of 30") == "hash-3-of-30"
-    assert report.slug("e5-small: Ключ!") == "e5-small-ключ"
+    assert web.slug("Cases that did not pass") == "cases-that-did-not-pass"
+    assert web.slug("hash: 3 of 30") == "hash-3-of-30"
+    assert web.slug("e5-small: Ключ!") == "e5-small-ключ"
 
 
 def test_the_title_is_escaped() -> None:

@@ -3,15 +3,18 @@
 import math
 import random
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import examples
 from conftest import note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_core import streams
-from recall_core.records import Hit, InputError, Ranking
+from recall_core.records import Hit, InputError, Memory, Ranking
 from recall_core.store import MemoryStore, SqliteStore, Store
 
 F = "f" * 64
@@ -28,7 +31,7 @@ def holding(make: Make, vectors: dict[str, list[float]]) -> Store:
     store = make()
     memories = [note(id_) for id_ in vectors]
     store.add(memories)
-    store.put_vectors(F, memories, np.array(list(vectors.values()), dtype=np.float32))
+    store.put_vectors(F, list(vectors), np.array(list(vectors.values()), dtype=np.float32))
     return store
 
 
@@ -176,6 +179,11 @@ def test_a_title_is_searched_too():
         ("text:alpha", ["both", "one"]),
         ("{title text}: beta", ["both", "two"]),
         ("alph*", []),
+        ("alpha*", ["both", "one"]),
+        ("alpha:beta", ["both", "one", "two"]),
+        ("words:alpha", ["both", "one"]),
+        ("body:alpha", ["both", "one"]),
+        ("alpha NEAR/2 gamma", ["both", "one"]),
         ("^alpha", ["both", "one"]),
         ('"alpha', ["both", "one"]),
         ('alpha" OR "beta', ["both", "one", "two"]),
@@ -255,3 +263,381 @@ def test_a_word_is_found_however_it_is_spelt(text: str, query: str):
 def test_keyword_keeps_the_first_k(top_k: int, kept: list[str]):
     store = words(c="kettle", a="kettle", b="kettle", z="pot")
     assert ids(streams.keyword(store, "kettle", top_k)) == kept
+
+
+def of_kinds(**texts: str) -> SqliteStore:
+    """A store of one memory a kind; `page="kettle"` is a page named `page`."""
+    store = SqliteStore()
+    store.add([note(kind, text, kind=kind) for kind, text in texts.items()])
+    return store
+
+
+@pytest.mark.parametrize("query", ["kettle", "kettle steel", "of the kettle"])
+def test_a_title_outranks_an_alias_and_an_alias_a_body(query: str):
+    store = SqliteStore()
+    store.add(
+        [
+            note("body", "kettle pot", title="pan"),
+            note("title", "pan pot", title="kettle"),
+            note("alias", "pan", title="pot", aliases=("kettle",)),
+            *(note(f"other{i}", "cup saucer spoon") for i in range(5)),
+        ]
+    )
+    assert ids(streams.keyword(store, query)) == ["title", "alias", "body"]
+
+
+@pytest.mark.parametrize(
+    ("where", "weight"), [({"title": "kettle"}, 4), ({"aliases": ("kettle",)}, 3), ({}, 1)]
+)
+def test_a_column_weighs_its_words(where: dict[str, str], weight: int):
+    store = SqliteStore()
+    body = "steel" if where else "kettle steel"
+    store.add([note("a", body, **where), note("b", "pot"), note("c", "pan lid"), note("d", "cup of tea")])
+    (hit,) = streams.keyword(store, "kettle").hits
+    idf = math.log((4 - 1 + 0.5) / (1 + 0.5))
+    length, mean_length = 2, (2 + 1 + 2 + 3) / 4
+    expected = idf * weight * (1.2 + 1) / (weight + 1.2 * (1 - 0.75 + 0.75 * length / mean_length))
+    assert hit.score == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_word_in_every_memory_still_scores_above_nothing():
+    ranking = streams.keyword(words(a="kettle", b="kettle steel", c="kettle"), "kettle")
+    assert len(ranking.hits) == 3
+    assert min(hit.score for hit in ranking.hits) > 0
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("what is the kettle", ["pot"]),
+        ("где мой чайник", ["чайник"]),
+        ("what is the", ["stop"]),
+        ("Что это?", ["стоп"]),
+    ],
+)
+def test_stop_words_are_dropped_unless_there_is_nothing_else(query: str, found: list[str]):
+    store = words(pot="a kettle", stop="what is the", чайник="чайник", стоп="где мой и что это")
+    assert ids(streams.keyword(store, query)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("серверы упали", "сервером"),
+        ("о ключах", "ключ"),
+        ("мы настраивали сеть", "настраивать"),
+        ("printed labels", "printing a label"),
+        ("we connected it", "connection"),
+        ("docker-контейнеры", "контейнера"),
+        ("перезапустил containers", "container"),
+    ],
+)
+def test_forms_of_a_word_meet(text: str, query: str):
+    assert ids(streams.keyword(words(a=text, b="другое other"), query)) == ["a"]
+
+
+def test_pages_are_searched_and_raw_observations_are_not():
+    store = of_kinds(note="kettle", fact="kettle", page="kettle", observation="kettle")
+    assert ids(streams.keyword(store, "kettle")) == ["fact", "note", "page"]
+    assert ids(streams.keyword(store, "kettle", kinds=["page", "observation"])) == ["observation", "page"]
+    ranking = streams.observation(store, "kettle")
+    assert (ranking.stream, ids(ranking)) == ("observation", ["observation"])
+
+
+@pytest.fixture(scope="module")
+def common_and_rare() -> SqliteStore:
+    """`rare` stands in 2 memories, `scarce` in 11, `common` in 42; the best of each has a long text.
+
+    By all words `title` is best, then `loud`, which hold only what is less rare.
+    """
+    store = SqliteStore()
+    store.add(
+        note(f"{'r' if i < 2 else 's' if i < 10 else 'c'}{i:02}", f"{held} {'filler ' * 40}")
+        for i in range(40)
+        for held in [" ".join(["common", *["scarce"] * (i < 10), *["rare"] * (i < 2)])]
+    )
+    store.add([note("title", "common", title="scarce scarce"), note("loud", "common", title="common common")])
+    store.add([note(f"x{i}", "other", title="pot") for i in range(60)])
+    return store
+
+
+BUDGET = "common scarce rare"
+
+
+def same(one: Ranking, other: Ranking) -> bool:
+    """Equal but for the last bits of a score."""
+    return ids(one) == ids(other) and [hit.score for hit in one.hits] == pytest.approx(
+        [hit.score for hit in other.hits], rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("postings", "proposing", "best"),
+    [
+        *((postings, "rare", "r00") for postings in (0, 2, 12)),
+        *((postings, "rare scarce", "title") for postings in (13, 54)),
+        *((postings, BUDGET, "title") for postings in (55, 1_000, None)),
+    ],
+)
+def test_rare_words_propose_and_all_words_rank(
+    common_and_rare: SqliteStore, postings: int | None, proposing: str, best: str
+):
+    everything = streams.keyword(common_and_rare, BUDGET, 100, postings=None)
+    proposed = ids(streams.keyword(common_and_rare, proposing, 100, postings=None))
+    expected = tuple(hit for hit in everything.hits if hit.id in proposed)[:2]
+    ranking = streams.keyword(common_and_rare, BUDGET, 2, postings=postings)
+    assert same(ranking, Ranking("keyword", expected))
+    assert ids(ranking)[0] == best
+
+
+@pytest.mark.parametrize(("top_k", "proposed"), [(2, 2), (3, 11), (11, 11), (12, 42), (50, 42)])
+def test_commoner_words_propose_too_when_too_little_was_found(
+    common_and_rare: SqliteStore, monkeypatch: pytest.MonkeyPatch, top_k: int, proposed: int
+):
+    found: list[int] = []
+    matching = common_and_rare.matching
+
+    def counted(*asked):
+        found.append(len(matching(*asked)))
+        return matching(*asked)
+
+    monkeypatch.setattr(common_and_rare, "matching", counted)
+    ranking = streams.keyword(common_and_rare, BUDGET, top_k, postings=1)
+    assert found[-1] == proposed
+    assert len(ranking.hits) == min(top_k, 42)
+
+
+@pytest.mark.parametrize("top_k", [42, 43, 200])
+def test_a_small_budget_loses_nothing_where_all_is_asked_for(common_and_rare: SqliteStore, top_k: int):
+    everything = streams.keyword(common_and_rare, BUDGET, top_k, postings=None)
+    assert same(streams.keyword(common_and_rare, BUDGET, top_k, postings=1), everything)
+    assert len(everything.hits) == 42
+
+
+@given(st.lists(st.sampled_from(["common", "scarce", "rare", "other"]), min_size=1), st.integers(1, 120))
+@examples
+def test_a_generous_budget_is_the_full_search(common_and_rare: SqliteStore, typed: list[str], top_k: int):
+    query = " ".join(typed)
+    full = streams.keyword(common_and_rare, query, top_k, postings=None)
+    assert streams.keyword(common_and_rare, query, top_k, postings=2 + 11 + 42 + 60) == full
+
+
+word_lists = st.lists(st.sampled_from(["decision", "café", "technology", "ёлка", "x", "key"]), max_size=6)
+
+
+@given(st.lists(st.tuples(word_lists, word_lists, word_lists), min_size=2, max_size=12), word_lists)
+@examples
+def test_our_bm25_is_that_of_sqlite(texts: list[tuple[list[str], list[str], list[str]]], asked: list[str]):
+    store = SqliteStore()
+    store.add(
+        Memory(id=f"m{i}", title=" ".join(title), aliases=tuple(aliases), text=" ".join(body))
+        for i, (title, aliases, body) in enumerate(texts)
+    )
+    query = " ".join(asked)
+    sqlites = {hit.id: hit.score for hit in streams.keyword(store, query, 50, postings=None).hits}
+    ours = {hit.id: hit.score for hit in streams.keyword(store, query, 50, postings=0).hits}
+    assert ours == pytest.approx(sqlites, rel=1e-9)
+    assert all(score > 0 for score in ours.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "query"), [("café", "cafe pot"), ("décisions", "decision pot"), ("öre", "ORE pot")]
+)
+def test_a_word_counts_alike_however_it_is_looked_up(text: str, query: str):
+    store = words(a=text, b="pot", c="pot", d="pan")
+    full = streams.keyword(store, query, postings=None)
+    assert same(streams.keyword(store, query, postings=0), full)
+    assert ids(full) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("same_connection", [True, False])
+def test_what_is_written_counts_in_the_next_search(tmp_path: Path, same_connection: bool):
+    path = tmp_path / "store.db"
+    with closing(SqliteStore(path)) as reader, closing(SqliteStore(path)) as other:
+        writer = reader if same_connection else other
+        for i in range(4):
+            writer.add([note(f"m{i}", "kettle pot" if i % 2 else "kettle", title="T" * (i > 1))])
+            for query in ("kettle", "pot kettle"):
+                full = streams.keyword(reader, query, postings=None)
+                assert same(streams.keyword(reader, query, postings=0), full)
+                assert len(full.hits) == i + 1
+
+
+def test_a_search_widens_in_few_steps(monkeypatch: pytest.MonkeyPatch):
+    # Every word stands in 2 pages and 3 observations; no word brings the 50 that are asked for.
+    many = [f"w{i:03}" for i in range(500)]
+    store = SqliteStore()
+    store.add([note(f"p{i}", " ".join(many), kind="page") for i in range(2)])
+    store.add([note(f"o{i}", " ".join(many), kind="observation") for i in range(3)])
+    searched: list[int] = []
+    matching = store.matching
+
+    def counted(terms, top_k, kinds):
+        searched.append(len(terms))
+        return matching(terms, top_k, kinds)
+
+    monkeypatch.setattr(store, "matching", counted)
+    assert ids(streams.keyword(store, " ".join(many), postings=5)) == ["p0", "p1"]
+    assert searched == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500]
+
+
+# Standing out
+
+
+@pytest.mark.parametrize(
+    ("deviations", "kept"), [(None, "abcd"), (0.0, "a"), (1.7, "a"), (1.8, ""), (-1.0, "abcd"), (-0.5, "a")]
+)
+def test_what_stands_out_is_so_many_deviations_above_the_mean(deviations: float | None, kept: str):
+    # Mean (5 + 1 + 1 + 1) / 4 = 2, deviation sqrt((9 + 1 + 1 + 1) / 4) = sqrt(3): 1.7 asks for 4.94, 1.8
+    # for 5.12, -0.5 for 1.13 and -1 for 0.27.
+    ranking = Ranking.of("vector", [("a", 5.0), ("b", 1.0), ("c", 1.0), ("d", 1.0)])
+    assert "".join(ids(streams.standing_out(ranking, deviations))) == kept
+
+
+@pytest.mark.parametrize("scores", [[], [0.5], [0.5, 0.5, 0.5]])
+def test_where_nothing_differs_everything_is_kept(scores: list[float]):
+    ranking = Ranking.of("vector", zip("abc", scores, strict=False))
+    assert streams.standing_out(ranking, 2.5) == ranking
+
+
+@given(st.lists(st.floats(-1, 1), max_size=30), st.floats(0, 4))
+@examples
+def test_what_stands_out_is_a_head_of_the_ranking(scores: list[float], deviations: float):
+    ranking = Ranking.of("vector", ((f"m{i}", score) for i, score in enumerate(scores)))
+    kept = streams.standing_out(ranking, deviations)
+    assert kept == ranking.top(len(kept.hits))
+
+
+# Entities
+
+
+def naming(**entities: tuple[str, ...]) -> streams.EntityIndex:
+    return streams.entity_index([note(id_, kind="page", entities=named) for id_, named in entities.items()])
+
+
+@pytest.mark.parametrize(
+    ("entity", "query", "found"),
+    [
+        ("Zebra ZD421", "is the zebra zd421 any good?", True),
+        ("Zebra ZD421", "ZEBRA-ZD421!", True),
+        ("Zebra ZD421", "zebra", False),
+        ("Zebra ZD421", "ZD421 by Zebra", False),
+        ("Zebra ZD421", "zebra crossing ZD421", False),
+        ("art", "start the cart", False),
+        ("art", "arts", False),
+        ("Соня", "где Соня?", True),
+        ("Соня", "где соня?", True),
+        ("Соня", "о Соне", False),
+        ("Ёлка", "елка", True),
+        ("Wi-Fi", "wi‑fi is down", True),
+        ("C", "c", True),
+        ("the", "the pot", True),
+        ("🙂", "🙂", False),
+        ("", "anything", False),
+    ],
+)
+def test_an_entity_is_met_word_for_word(entity: str, query: str, found: bool):
+    assert ids(streams.entity(naming(a=(entity,), b=("Kettle",)), query)) == ["a"] * found
+
+
+def test_a_rare_entity_counts_more_and_entities_add_up():
+    index = naming(a=("rare", "common"), b=("common",), c=("common",), d=("other",))
+    # 4 memories name anything; `rare` is named by 1 of them, `common` by 3.
+    ranking = streams.entity(index, "common and rare")
+    assert ids(ranking) == ["a", "b", "c"]
+    rare, common = math.log(1 + 4 / 1), math.log(1 + 4 / 3)
+    assert [hit.score for hit in ranking.hits] == pytest.approx([rare + common, common, common], rel=1e-12)
+
+
+def test_an_entity_asked_twice_or_named_twice_counts_once():
+    once = streams.entity(naming(a=("pot",)), "pot")
+    assert streams.entity(naming(a=("pot", "Pot", "POT")), "pot and pot") == once
+
+
+def test_a_name_and_a_longer_name_both_count():
+    ranking = streams.entity(naming(a=("Zebra",), b=("Zebra ZD421",)), "zebra zd421")
+    assert ids(ranking) == ["a", "b"]
+
+
+def test_raw_observations_name_no_entity():
+    named = [note(kind, kind=kind, entities=("pot",)) for kind in ("page", "note", "fact", "observation")]
+    assert ids(streams.entity(streams.entity_index(named), "pot")) == ["fact", "note", "page"]
+
+
+@pytest.mark.parametrize("query", ["", "🙂", "pot " * 5_000, "'; DROP TABLE memories; --"])
+def test_any_query_is_answered_by_entities(query: str):
+    assert ids(streams.entity(naming(a=("pot",)), query)) == ["a"] * ("pot" in query)
+    assert streams.entity({}, query) == Ranking("entity", ())
+
+
+def test_entity_keeps_the_first_k():
+    index = naming(**dict.fromkeys("dbca", ("pot",)))
+    assert ids(streams.entity(index, "pot", 2)) == ["a", "b"]
+
+
+# Links
+
+
+def linking(**targets: str) -> streams.Links:
+    """One page a letter; `a="bc"` links to b and c."""
+    return streams.links([note(id_, kind="page", links=tuple(to)) for id_, to in targets.items()])
+
+
+def test_a_link_leads_both_ways_and_never_to_itself_or_nowhere():
+    assert linking(a="ba", b="", c="ax", d="") == {"a": {"b", "c"}, "b": {"a"}, "c": {"a"}}
+
+
+def found(*ids_: str, stream: str = "keyword") -> Ranking:
+    """A ranking with these ids from best to worst."""
+    return Ranking.of(stream, ((id_, float(-rank)) for rank, id_ in enumerate(ids_)))
+
+
+def test_a_page_is_worth_what_its_seeds_pass_on():
+    # a is 1st, b 2nd, c 3rd; x is linked with a and b, y with b, z links to c.
+    linked = linking(a="x", b="xy", c="", x="", y="", z="c")
+    ranking = streams.graph(linked, [found("a", "b", "c")])
+    assert [(hit.id, hit.score) for hit in ranking.hits] == [
+        ("x", 0.5 / 1 + 0.5 / 2),
+        ("y", 0.5 / 2),
+        ("z", 0.5 / 3),
+    ]
+    assert ranking.stream == "graph"
+
+
+def test_what_is_passed_on_decays_as_told():
+    assert streams.graph(linking(a="x", x=""), [found("a")], decay=0.25).hits == (Hit("x", 0.25),)
+
+
+def test_a_seed_of_two_streams_has_its_better_rank():
+    linked = linking(a="x", b="", x="")
+    ranking = streams.graph(linked, [found("b", "a"), found("a", stream="entity")])
+    assert ranking.hits == (Hit("x", 0.5),)
+
+
+def test_a_seed_is_not_returned_and_neighbours_of_neighbours_are_not_reached():
+    linked = linking(a="b", b="c", c="d", d="")
+    assert ids(streams.graph(linked, [found("a", "b")])) == ["c"]
+
+
+def test_only_the_first_seeds_pass_on():
+    linked = linking(**{id_: id_.upper() for id_ in "abcdefg"}, **dict.fromkeys("ABCDEFG", ""))
+    assert ids(streams.graph(linked, [found(*"abcdefg")])) == ["A", "B", "C", "D", "E"]
+    assert ids(streams.graph(linked, [found(*"abcdefg")], seeds=2)) == ["A", "B"]
+    # A page that was found, but not among the seeds, may come back.
+    assert ids(streams.graph(linking(a="b", b=""), [found("a", "b")], seeds=1)) == ["b"]
+
+
+@pytest.mark.parametrize("seeds", [[], [Ranking("keyword", ())], [found("unknown")]])
+def test_nothing_grows_from_nothing(seeds: list[Ranking]):
+    assert streams.graph(linking(a="b", b=""), seeds) == Ranking("graph", ())
+
+
+@given(
+    st.permutations("abcdef"), st.permutations([("a", "x"), ("b", "x"), ("c", "y"), ("z", "a"), ("y", "b")])
+)
+@examples
+def test_the_order_pages_arrive_in_changes_no_link(ids_: list[str], pairs: list[str]):
+    targets = {id_: "".join(to for source, to in pairs if source == id_) for id_ in [*ids_, *"xyz"]}
+    rankings = [found("a", "b", "c"), found("c", stream="entity")]
+    ranking = streams.graph(linking(**targets), rankings)
+    assert ranking == streams.graph(linking(a="x", b="x", c="y", x="", y="b", z="a"), rankings[::-1])

@@ -1,8 +1,21 @@
 """Content words: what the paraphrase lint and the word index see of a text."""
 
 import pytest
+from builders import examples
+from hypothesis import given
+from hypothesis import strategies as st
 
-from recall_core.words import STEMMERS, STOP_WORDS, content_stems, folded, stem, tokens
+from recall_core.words import (
+    STEMMERS,
+    STOP_WORDS,
+    content_stems,
+    folded,
+    indexed,
+    marked,
+    search_terms,
+    stem,
+    tokens,
+)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +99,105 @@ def test_stop_words_are_spelt_as_tokens_are(lang: str):
     # A stop word that folding changes would never be met.
     unreachable = {word for word in STOP_WORDS[lang] if tokens(word) != [word]}
     assert {word for word in unreachable if not set(tokens(word)) <= STOP_WORDS[lang]} == set()
+
+
+# What the word index holds, and what it is asked for
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("серверы", "сервером"),
+        ("ключами", "ключа"),
+        ("ёлки", "елка"),
+        ("printing", "printed"),
+        ("connections", "connected"),
+        ("keys", "KEY"),
+        ("Décisions", "décision"),
+    ],
+)
+def test_forms_of_a_word_meet_in_the_index(one: str, other: str):
+    assert indexed(one) == indexed(other)
+    assert search_terms(one) == search_terms(other) == [indexed(one)]
+
+
+@pytest.mark.parametrize(("one", "other"), [("серверы", "сервисы"), ("коты", "коды"), ("notes", "knots")])
+def test_other_words_do_not(one: str, other: str):
+    assert indexed(one) != indexed(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("Printed ключами, twice: printed!", "print ключ twice print"),
+        ("the and", "the and"),
+        ("S, Porter's s", "s porter s s"),
+        ("docker-контейнеры x86", "docker контейнер x86"),
+        ("", ""),
+        ("🙂 — \0", ""),
+    ],
+)
+def test_a_text_is_held_word_for_word_and_stemmed(text: str, held: str):
+    assert indexed(text) == held
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("what is printed on the labels", ["print", "label"]),
+        ("где лежат ключи от сервера?", ["лежат", "ключ", "сервер"]),
+        ("who are you", ["who", "ar", "you"]),
+        ("где это", ["где", "эт"]),
+        ("key keys KEY the keys", ["kei"]),
+        ("the ключи und das Schloss", ["ключ", "schloss"]),
+        ("", []),
+        ("?! 🙂", []),
+    ],
+)
+def test_terms_are_distinct_stems_without_stop_words_unless_there_is_nothing_else(
+    query: str, terms: list[str]
+):
+    assert search_terms(query) == terms
+
+
+@given(st.text(max_size=200))
+@examples
+def test_a_text_is_found_by_each_of_its_own_terms(text: str):
+    assert set(search_terms(text)) <= set(indexed(text).split())
+    assert bool(search_terms(text)) == bool(tokens(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "shown"),
+    [
+        (
+            "Реле Omron, купил третье: ключи от сервера.",
+            "ключом и серверы",
+            "Реле Omron, купил третье: **ключи** от **сервера**.",
+        ),
+        (
+            "The printer printed; we are printing.",
+            "what is print",
+            "The printer **printed**; we are **printing**.",
+        ),
+        ("Docker-контейнеры падают", "контейнер docker", "**Docker**-**контейнеры** падают"),
+        ("ЁЛКА в углу", "елка", "**ЁЛКА** в углу"),
+        ("the pot and the pan", "the pan", "the pot and the **pan**"),
+        ("the pot", "the", "**the** pot"),
+        ("start the artery", "art", "start the artery"),
+        ("Straße 5", "STRASSE", "**Straße** 5"),
+        ("foo_bar", "bar", "foo_**bar**"),
+        ("nothing here", "else", "nothing here"),
+        ("a\nkey\n\n", "keys", "a\n**key**\n\n"),
+        ("", "keys", ""),
+        ("keys", "", "keys"),
+    ],
+)
+def test_words_that_match_are_marked_and_nothing_else_changes(text: str, query: str, shown: str):
+    assert marked(text, query) == shown
+
+
+@given(st.text(max_size=80), st.text(max_size=30))
+@examples
+def test_marking_only_adds_asterisks(text: str, query: str):
+    assert marked(text, query).replace("*", "") == text.replace("*", "")

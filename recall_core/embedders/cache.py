@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -36,17 +37,16 @@ class CachedEmbedder:
         self.dim = embedder.dim
         self.fingerprint = embedder.fingerprint
         self.computed = 0
-        try:
+        self._path = path
+        with self._usable():
+            # Not in WAL mode: of two processes that switch a new file to it, SQLite locks one out at once.
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
-            self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(
                 """CREATE TABLE IF NOT EXISTS vectors (
                      fingerprint TEXT, side TEXT, text_hash TEXT, vector BLOB NOT NULL,
                      PRIMARY KEY (fingerprint, side, text_hash)) WITHOUT ROWID"""
             )
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{path}: the vector cache cannot be used ({error}); delete the file") from error
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dim) float32, unit rows."""
@@ -63,13 +63,15 @@ class CachedEmbedder:
         embed: Callable[[Sequence[str]], NDArray[np.float32]],
     ) -> NDArray[np.float32]:
         keys = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
-        known = self._look_up(side, list(dict.fromkeys(keys)))
+        with self._usable():
+            known = self._look_up(side, list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             rows = embed(list(missing.values()))
             self.computed += len(missing)
             known |= dict(zip(missing, rows, strict=True))
-            self._keep(side, list(missing), rows)
+            with self._usable():
+                self._keep(side, list(missing), rows)
         return np.array([known[key] for key in keys], dtype=np.float32).reshape(len(texts), self.dim)
 
     def _look_up(self, side: str, keys: list[str]) -> dict[str, NDArray[np.float32]]:
@@ -92,5 +94,15 @@ class CachedEmbedder:
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", values)
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"{self._path}: the vector cache cannot be used ({error}); delete the file"
+            ) from error

@@ -32,7 +32,7 @@ class HashEmbedder:
         self.dim = dim
         self._sizes = range(shortest, longest + 1)
         self.fingerprint = fingerprint_of(
-            kind="hash", version=1, dim=dim, shortest=shortest, longest=longest, hash="blake2b-64"
+            kind="hash", version=2, dim=dim, shortest=shortest, longest=longest, hash="blake2b-64"
         )
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -40,7 +41,6 @@ class OnnxEmbedder:
         dim: int,
         max_tokens: int,
         pooling: Literal["mean", "cls", "none"] = "mean",
-        normalise: bool = True,
         query_prefix: str = "",
         passage_prefix: str = "",
         output: str | None = None,
@@ -58,12 +58,14 @@ class OnnxEmbedder:
         self._session = _session(model_path, threads or _cores())
         self._wants_types = "token_type_ids" in {given.name for given in self._session.get_inputs()}
         self._output = _output_name(self._session, output, dim, model_path)
+        # The tokenizer's last token, through the model: do they belong together, and is its output a row?
+        self._hidden([np.array([self._tokenizer.get_vocab_size() - 1], dtype=np.int64)])
         self.fingerprint = fingerprint_of(
             kind="onnx",
             model=model_sha256,
             tokenizer=tokenizer_sha256,
             pooling=pooling,
-            normalise=normalise,
+            normalise=True,  # every row is scaled to length 1; the word stays, so that no fingerprint moves
             query_prefix=query_prefix,
             passage_prefix=passage_prefix,
             max_tokens=max_tokens,
@@ -100,6 +102,11 @@ class OnnxEmbedder:
                 yield np.array(encoding.ids, dtype=np.int64)
 
     def _run(self, ids: list[NDArray[np.int64]]) -> NDArray[np.float32]:
+        hidden, mask = self._hidden(ids)
+        return unit_rows(pool(hidden, mask, self._pooling), self.name)
+
+    def _hidden(self, ids: list[NDArray[np.int64]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """What the model gives for these texts before pooling, and the mask of their tokens."""
         shape = (len(ids), max(len(row) for row in ids))
         tokens = np.zeros(shape, dtype=np.int64)
         mask = np.zeros(shape, dtype=np.int64)
@@ -109,14 +116,27 @@ class OnnxEmbedder:
         inputs = {"input_ids": tokens, "attention_mask": mask}
         if self._wants_types:
             inputs["token_type_ids"] = np.zeros(shape, dtype=np.int64)
-        (hidden,) = self._session.run([self._output], inputs)
+        try:
+            (hidden,) = self._session.run([self._output], inputs)
+        except Exception as error:  # onnxruntime raises its own, unexported classes
+            raise ModelError(f"{self.name}: {self._why(error)}") from error
         wanted = (*shape, self.dim) if self._pooling != "none" else (len(ids), self.dim)
         if hidden.shape != wanted:
             raise ModelError(
                 f"{self.name}: output {self._output!r} has shape {hidden.shape}, expected {wanted} "
                 f"for pooling {self._pooling!r}; correct the registry entry"
             )
-        return unit_rows(pool(hidden, mask, self._pooling), self.name)
+        return hidden, mask
+
+    def _why(self, error: Exception) -> str:
+        """What a run that failed says about the model's two files."""
+        beyond = re.search(r"idx=(\d+) must be within the inclusive range \[-(\d+),", str(error))
+        if not beyond:
+            return f"onnxruntime cannot run it ({error}); correct the registry entry"
+        return (
+            f"tokenizer.json has {self._tokenizer.get_vocab_size()} token ids, model.onnx embeds {beyond[2]} "
+            f"and was given id {beyond[1]}: the tokenizer is of another model; correct the registry entry"
+        )
 
 
 def pool(
@@ -171,7 +191,7 @@ def _session(path: Path, threads: int) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is raised, and told once
     try:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises its own, unexported classes
@@ -195,4 +215,8 @@ def _output_name(session: ort.InferenceSession, wanted: str | None, dim: int, pa
 
 
 def _cores() -> int:
+    """`RECALL_THREADS`, or every core: of two notebooks run at once neither may take them all."""
+    given = os.environ.get("RECALL_THREADS", "")
+    if given.isdigit() and int(given):
+        return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,18 @@
+"""`python -m bench [embedding|keyword|night ...]`: all of them, or those named."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import embedding, keyword, night
+from recall_core import config
+
+if __name__ == "__main__":
+    root = config.find_root()
+    parts = {
+        "embedding": lambda: embedding.run(root),
+        "keyword": keyword.run,
+        "night": lambda: night.run(root),
+    }
+    for name in sys.argv[1:] or parts:
+        parts[name]()

@@ -1,0 +1,158 @@
+"""The gate as a file a daemon can read: what opens it, for which embedder, and what was promised of it.
+
+The rule is `top1 >= min_score` and `signal > threshold`. With the signal `margin` the threshold is the delta
+of `gates.Gate`.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError, model_validator
+from scipy.stats import beta
+
+from recall_core.records import FingerprintError, Id, InputError, Record
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Counts(Record):
+    """What a gate does on one half of a fixture."""
+
+    answerable: Count
+    answered: Count
+    """Answerable, right first, and spoken."""
+    misled: Count
+    """Answerable, and something else is spoken. No promise is made of these."""
+    silent: Count
+    false_recall: Count
+    """Must stay silent, and something is spoken."""
+    false_recall_at_most: Annotated[float, Field(ge=0, le=1)]
+    """One-sided upper bound of the share of false recalls (Clopper and Pearson, Biometrika 1934), at the
+    confidence of the file. 1.0 without silent cases."""
+
+
+class GateFile(Record):
+    """`gate.json`."""
+
+    format: Literal[1] = 1
+    signal: Annotated[str, Field(min_length=1)]
+    """The column of a scored case that is compared with the threshold."""
+    min_score: Finite
+    """Least top1 that is spoken; it was fixed before the choice."""
+    threshold: Finite
+    """The signal must be above it."""
+    embedder: str
+    fingerprints: Annotated[tuple[Sha256, ...], Field(min_length=1)]
+    """The embedders it is valid for: scores of any other are on another scale."""
+    fixture: Id
+    fixture_hash: Sha256
+    memories: Count
+    """Memories in the stores it was chosen on (the median): in a much larger one it does not hold."""
+    method: Literal["fixed_sequence", "bonferroni"]
+    max_false: Share
+    """The promise: the share of silent questions that are spoken to is at most this ..."""
+    confidence: Share
+    """... in this share of all draws of a tune half like the one it was chosen on."""
+    tune: Counts
+    test: Counts
+    chosen_on: date
+
+    @model_validator(mode="after")
+    def _margin_is_not_negative(self) -> GateFile:
+        if self.signal == "margin" and self.threshold < 0:
+            raise ValueError(f"a margin is never below 0, so it cannot be above {self.threshold}")
+        return self
+
+    def check(self, fingerprint: str) -> None:
+        """Raises FingerprintError when the gate was not chosen for this embedder."""
+        if fingerprint not in self.fingerprints:
+            own = ", ".join(known[:12] for known in self.fingerprints)
+            raise FingerprintError(
+                f"this gate was chosen for the embedder {self.embedder} ({own}), and it is asked to gate "
+                f"another ({fingerprint[:12]}), whose scores are on another scale; choose anew with: "
+                f"recall gate choose --embedder NAME --signal {self.signal} "
+                f"--max-false {self.max_false:g} --confidence {self.confidence:g}"
+            )
+
+    def opens(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
+        """(n,) bool: where it opens. A case whose search failed counts as opened: its worst value."""
+        return opened_above(rows, self.signal, np.array([self.threshold]), self.min_score)[:, 0]
+
+
+def opened_above(
+    rows: pd.DataFrame, signal: str, thresholds: NDArray[np.float64], min_score: float
+) -> NDArray[np.bool_]:
+    """(cases, thresholds) bool: where each gate opens. A failed search opens them all.
+
+    Raises InputError when there is no such signal, or when it is NaN for a case whose search did not fail.
+    """
+    known = known_signals(rows)
+    if signal not in known:
+        raise InputError(f"the scored cases have no signal {signal!r}; they have: {', '.join(known)}")
+    values = rows[signal].to_numpy(np.float64)
+    failed = rows["failed"].to_numpy(np.bool_)
+    lost = np.flatnonzero(np.isnan(values) & ~failed)
+    if len(lost):
+        first = rows["case_id"].iloc[lost[0]]
+        raise InputError(
+            f"the signal {signal} is NaN in {len(lost)} cases ({first!r} first); it needs numbers"
+        )
+    floor = rows["top1"].to_numpy(np.float64) >= min_score
+    opens = (values[:, None] > thresholds) & floor[:, None]
+    return np.asarray(opens | failed[:, None])
+
+
+def known_signals(rows: pd.DataFrame) -> list[str]:
+    """The columns a gate may read: signals, and combinations of them, and nothing that knows the answer."""
+    numbers = rows.select_dtypes("floating").columns
+    return [str(name) for name in numbers if name not in NO_SIGNAL]
+
+
+NO_SIGNAL = ("rank", "embed_ms", "search_ms")
+"""Numbers of a scored case that know the answer, or say nothing of it."""
+
+
+def upper_bound(hits: int, n: int, confidence: float) -> float:
+    """One-sided upper bound of a share (Clopper and Pearson, Biometrika 1934). No cases: 1.0."""
+    return float(beta.ppf(confidence, hits + 1, n - hits)) if hits < n else 1.0
+
+
+def save(gate: GateFile, path: Path) -> None:
+    """Write it whole or not at all: a daemon that reads meanwhile finds the old file or the new one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: Path) -> GateFile:
+    """Read what `save` wrote. Raises InputError that names the file and every problem in it."""
+    try:
+        return GateFile.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); make it with: recall gate choose"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start} is not UTF-8; make it with: recall gate choose"
+        ) from None
+    except ValidationError as error:
+        said = [
+            f"{'.'.join(map(str, found['loc'])) or 'the file'}: {found['msg']}, found {found['input']!r:.60}"
+            for found in error.errors()
+        ]
+        head = f"{path}: {len(said)} problem(s); make it anew with: recall gate choose"
+        raise InputError("\n  ".join([head, *said])) from None

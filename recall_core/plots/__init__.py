@@ -1,0 +1,24 @@
+"""Plots: (frame, ax) -> ax. No files, no state; the style is `recall.mplstyle`."""
+
+from recall_core.plots.cases import binned, calibration, frontier, funnel, histogram, steps
+from recall_core.plots.compare import kinds, strips, subsets, trend
+from recall_core.plots.style import COLOURS, HATCHES, LABELS, STYLE, groups, use_style
+
+__all__ = [
+    "COLOURS",
+    "HATCHES",
+    "LABELS",
+    "STYLE",
+    "binned",
+    "calibration",
+    "frontier",
+    "funnel",
+    "groups",
+    "histogram",
+    "kinds",
+    "steps",
+    "strips",
+    "subsets",
+    "trend",
+    "use_style",
+]

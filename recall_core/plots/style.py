@@ -1,0 +1,83 @@
+"""What all plots share: the style file, one colour an outcome, and where legends and words go.
+
+The colours are of the palette of Okabe and Ito, which colour-blind readers can tell apart; shape or hatching
+says the same a second time. What is no outcome has a colour of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+STYLE = Path(__file__).parents[1] / "recall.mplstyle"
+COLOURS = {"right": "#0072B2", "wrong": "#E69F00", "silent": "#CC3311"}
+HATCHES = {"right": "", "wrong": "//", "silent": ".."}
+MARKERS = {"right": "o", "wrong": "s", "silent": "X"}
+LABELS = {"right": "right first", "wrong": "wrong or tie on top", "silent": "must stay silent"}
+ON_BARS = {"right": "white", "wrong": "#222222", "silent": "white"}
+PLAIN, OTHER, TRACK = "#8A8A8A", "#009E73", "#ECECEC"
+"""For what is no outcome: the plain thing, what it is compared with, and the whole that a bar is part of."""
+GATE = "#222222"
+BINS = 20
+FEW = 60
+"""Up to so many cases, the bars carry their counts."""
+QUANTITIES = {"top1": "top-1 score (cosine)", "margin": "margin, top-1 minus top-2"}
+TRENDS = {"recall@1": "right", "answered": "right", "false_recall": "silent"}
+"""The metrics a trend is drawn of, and the outcome whose colour each has."""
+
+
+def use_style() -> None:
+    """Draw everything that follows in the project's style."""
+    matplotlib.style.use(STYLE)
+
+
+def groups(rows: pd.DataFrame, quantity: str) -> dict[str, NDArray[np.float64]]:
+    """A score or a margin of each case, by outcome."""
+    place = rows["place"]
+    wanted = {
+        "right": place == "right_first",
+        "wrong": place.isin(["wrong_on_top", "tie_on_top"]),
+        "silent": place == "silent",
+    }
+    return {name: rows.loc[mask, quantity].to_numpy(np.float64) for name, mask in wanted.items()}
+
+
+def legend(ax: Axes, columns: int) -> None:
+    """Above the axes, where it hides nothing."""
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=columns)
+
+
+def say(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float],
+    *,
+    end: bool = False,
+    **look: object,
+) -> None:
+    """A few words beside a point, `offset` points away; `end`: they end there."""
+    ax.annotate(
+        text,
+        at,
+        xytext=offset,
+        textcoords="offset points",
+        ha="right" if end else "left",
+        **{"fontsize": 8.5, "color": GATE, **look},  # type: ignore[arg-type]
+    )
+
+
+def name_sides(ax: Axes, gate_at: float) -> None:
+    """Say on which side of a gate the memory speaks, where there is room for it."""
+    low, high = ax.get_xlim()
+    place = (gate_at - low) / (high - low)
+    top = ax.get_ylim()[1]
+    if place > 0.2:
+        say(ax, "quiet ◂", (gate_at, top), (-5, -9), end=True)
+    if place < 0.8:
+        say(ax, "▸ spoken", (gate_at, top), (5, -9))

@@ -1,0 +1,99 @@
+"""Two halves of a fixture: `tune`, on which a gate is chosen, and `test`, on which it is reported.
+
+Cases of one group share a store and a person, so a whole group goes to one half. The halves are as alike
+as they can be made in languages and kinds of case: one group after another goes where it lessens the
+difference, then pairs are exchanged as long as that lessens it further (Papadimitriou and Steiglitz 1982,
+local search). Nothing is drawn, so the halves depend on the cases alone and not on their order in the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from recall_core.records import Case, Fixture, InputError
+
+Half = Literal["tune", "test"]
+
+
+def unit_of(case: Case) -> str:
+    """What a case is not to be parted from: its group, or itself alone."""
+    return case.group or case.id
+
+
+def halves(fixture: Fixture) -> dict[str, Half]:
+    """The half of each case, by case id."""
+    members: dict[str, list[Case]] = defaultdict(list)
+    for case in sorted(fixture.cases, key=lambda case: case.id):
+        members[unit_of(case)].append(case)
+    units = sorted(members, key=lambda unit: (-len(members[unit]), _language(members[unit]), unit))
+    side = _balanced(_features([members[unit] for unit in units]))
+    half_of: dict[str, Half] = {
+        unit: "tune" if s > 0 else "test" for unit, s in zip(units, side, strict=True)
+    }
+    return {case.id: half_of[unit_of(case)] for case in fixture.cases}
+
+
+def mark(rows: pd.DataFrame, fixture: Fixture) -> pd.DataFrame:
+    """Scored cases with `half` (`tune` or `test`) and `unit` (what is drawn whole when cases are resampled).
+
+    Raises InputError when a row is not of this fixture.
+    """
+    half_of = halves(fixture)
+    units: Mapping[str, str] = {case.id: unit_of(case) for case in fixture.cases}
+    odd = [id_ for id_ in rows["case_id"] if id_ not in units]
+    if odd:
+        raise InputError(
+            f"case {odd[0]!r} is not in {fixture.name}; split the rows of the fixture they came from"
+        )
+    return rows.assign(half=rows["case_id"].map(half_of), unit=rows["case_id"].map(units))
+
+
+def _language(cases: Sequence[Case]) -> str:
+    counted = Counter(case.lang for case in cases)
+    return min(counted, key=lambda lang: (-counted[lang], lang))
+
+
+def _features(units: Sequence[Sequence[Case]]) -> NDArray[np.float64]:
+    """(units, features): how many cases of each kind, and of each kind in each language, a unit brings.
+
+    A kind is a tag of an answerable or of a silent case. The language of the unit itself counts too.
+    """
+    counted = []
+    for cases in units:
+        found: Counter[tuple[str, ...]] = Counter({("unit", _language(cases)): 1})
+        for case in cases:
+            state = "answerable" if case.answerable else "silent"
+            kinds = {(state,), (state, "hard") if case.hard else (state,), *((state, t) for t in case.tags)}
+            found.update(kinds)
+            found.update((*kind, f"lang={case.lang}") for kind in kinds)
+        counted.append(found)
+    names = sorted({name for found in counted for name in found})
+    return np.array([[found[name] for name in names] for found in counted], dtype=np.float64)
+
+
+def _balanced(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(units,) +1 or -1 that makes the squared length of `side @ features` small."""
+    side = np.empty(len(features))
+    difference = np.zeros(features.shape[1])
+    for at, row in enumerate(features):
+        side[at] = 1.0 if difference @ row <= 0 else -1.0
+        difference += side[at] * row
+    gram = features @ features.T
+    norms = np.diag(gram)
+    while True:
+        plus, minus = np.flatnonzero(side > 0), np.flatnonzero(side < 0)
+        if not len(plus) or not len(minus):
+            return side
+        apart = norms[plus, None] + norms[minus] - 2 * gram[np.ix_(plus, minus)]
+        gained = (features @ difference)[plus, None] - (features @ difference)[minus] - apart
+        one, two = np.unravel_index(np.argmax(gained), gained.shape)
+        if gained[one, two] <= 0:
+            return side
+        side[plus[one]], side[minus[two]] = -1.0, 1.0
+        difference = side @ features
