@@ -13,8 +13,8 @@ nightly: .venv/ready ## Run the notebooks and write today's report in reports/
 test: .venv/ready models ## Run the tests; offline once the model is here
 	$(BIN)/python -m pytest
 
-lab: .venv/ready ## Open JupyterLab on the notebooks
-	$(BIN)/jupyter lab --notebook-dir=. notebooks/10_note_recall.ipynb
+lab: .venv/ready ## Open JupyterLab to explore a run; newcomers: 01_first_run.ipynb
+	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_explore.ipynb
 
 lint: .venv/ready ## Check style and types
 	$(BIN)/ruff check .

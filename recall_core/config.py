@@ -70,6 +70,18 @@ class PagesConfig(Record):
     """Whether hybrid search may find less than keyword search alone."""
 
 
+class ChoiceConfig(Record):
+    """The study of gates: on which cases, with which embedder, and what is to be promised."""
+
+    fixture: str
+    embedder: str = "hash"
+    other: str = ""
+    """Another embedder, to show what a borrowed gate does."""
+    max_false: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = (15, 60, 250, 1000, 4000)
+
+
 class NightConfig(Record):
     """How a night is run."""
 
@@ -96,6 +108,7 @@ class Config(Record):
     sweep: SweepConfig = SweepConfig()
     floors: tuple[Floor, ...] = ()
     pages: PagesConfig | None = None
+    choice: ChoiceConfig | None = None
     night: NightConfig = NightConfig()
 
     def gate_for(self, embedder: str) -> GateConfig:

@@ -111,12 +111,11 @@ def sizes(
 
 
 def _filled(own: Sequence[Sequence[Memory]], added: Pool) -> list[list[Memory]]:
-    """Each case's own memories, then all filler that is not among them, by id or word for word."""
+    """Each case's own memories, then all filler that does not say the same as one of them."""
     found = []
     for memories in own:
-        known = {memory.id for memory in memories} | {memory.text for memory in memories}
-        more = [m for m in added.memories if m.id not in known and m.text not in known]
-        found.append([*memories, *more])
+        known = {memory.text for memory in memories}
+        found.append([*memories, *(memory for memory in added.memories if memory.text not in known)])
     return found
 
 

@@ -100,12 +100,13 @@ class Dial:
         return np.round(np.arange(self.low, self.high + self.step / 2, self.step), 6)
 
 
-def dials(rows: pd.DataFrame, gate: Gate) -> tuple[Dial, Dial]:
-    """Dials for min_score and delta that span what the cases score, and hold `gate`."""
+def dials(rows: pd.DataFrame, *held: Gate) -> tuple[Dial, Dial]:
+    """Dials for min_score and delta that span what the cases score, and hold these gates."""
     top1 = rows["top1"][np.isfinite(rows["top1"])]
     margin = rows["margin"][np.isfinite(rows["margin"])]
-    lead = [0.01, 1.25 * (gate.delta or 0), *([] if margin.empty else [margin.quantile(0.98)])]
-    return _dial([gate.min_score, *top1]), _dial([0.0, *lead])
+    lead = [0.01, *(1.25 * (gate.delta or 0) for gate in held)]
+    lead += [] if margin.empty else [float(margin.quantile(0.98))]
+    return _dial([*(gate.min_score for gate in held), *top1]), _dial([0.0, *lead])
 
 
 def _dial(values: Sequence[float]) -> Dial:
@@ -167,11 +168,13 @@ def starting_gate(run: Run) -> tuple[Gate, str]:
     speaks = gates.opened(run.rows, run.gate) & ~run.rows["failed"].to_numpy(np.bool_)
     if speaks.any():
         return run.gate, ""
-    table = settings(run.rows, *dials(run.rows, run.gate))
+    lowest = float(run.rows["top1"].replace(-np.inf, np.inf).min())
+    if not np.isfinite(lowest):
+        return run.gate, ""
+    table = settings(run.rows, *dials(run.rows, Gate(lowest)))
     best = table.loc[(table["answered"] - table["false_recall"]).idxmax()]
     gate = Gate(float(best["min_score"]), float(best["delta"]))
-    why = f"The gate of this run ({run.gate}) lets nothing through; the sliders start at {gate} instead."
-    return (gate, why) if gates.opened(run.rows, gate).any() else (run.gate, "")
+    return gate, f"The gate of this run ({run.gate}) lets nothing through; the sliders start at {gate}."
 
 
 def draw(table: pd.DataFrame, ax: Axes, counts: pd.Series[int], *, star: bool = True) -> Axes:

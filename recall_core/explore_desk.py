@@ -41,15 +41,14 @@ class Desk:
         self.on_run: dict[str, Callable[[], None]] = {}
         self.on_gate: dict[str, Callable[[], None]] = {}
         self._tables: dict[tuple[str, str], tuple[pd.DataFrame, str]] = {}
-        self.open(self.library.run(run, fixture))
-        if gate:
-            self.gate = Gate(*gate)
+        self.open(self.library.run(run, fixture), Gate(*gate) if gate else None)
 
-    def open(self, run: explore.Run) -> None:
+    def open(self, run: explore.Run, gate: Gate | None = None) -> None:
+        """Explore this run, from this gate or its own. Flips are told against its own."""
         self.run = run
-        self.gate, self.why = explore.starting_gate(run)
-        self.before = self.gate
-        self.dials = explore.dials(run.rows, self.gate)
+        self.before, self.why = explore.starting_gate(run)
+        self.gate = gate or self.before
+        self.dials = explore.dials(run.rows, self.before, self.gate)
         self.table = explore.settings(run.rows, *self.dials)
 
     def pick(self, wanted: str) -> None:

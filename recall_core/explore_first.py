@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -61,15 +62,22 @@ def shares(summary: pd.DataFrame, meanings: Mapping[str, str]) -> str:
     return page(tabulated(heads, lines, numbers=(2, 3, 4), words=(0,)))
 
 
-def leads(rows: pd.DataFrame, ax: Axes, delta: float) -> Axes:
-    """A dot a question: how far its best note is ahead of the second. The gate is the line."""
-    plots.strips({"": rows}, ax, "margin")
-    ax.axvline(delta, color="#222222", linestyle="--", linewidth=1.3)
-    ax.annotate(
-        f"  said only right of {delta:g}", (delta, 0.02), xycoords=("data", "axes fraction"), fontsize=9
-    )
-    ax.set_yticks([])
-    ax.set_xlabel("margin: the lead of the best note over the second")
+def leads(rows: pd.DataFrame, ax: Axes, gate: Gate) -> Axes:
+    """A dot a question: how far its best note is ahead of the second. Filled: it was said aloud."""
+    places = {"right": ["right_first"], "wrong": ["wrong_on_top", "tie_on_top"], "silent": ["silent"]}
+    said = gates.opened(rows, gate)
+    for at, (group, wanted) in enumerate(places.items()):
+        asked = rows["place"].isin(wanted) & np.isfinite(rows["margin"])
+        for open_ in (True, False):
+            margin = np.sort(rows.loc[asked & (said == open_), "margin"])
+            height = at + 0.16 * np.sin(2.4 * np.arange(len(margin)))
+            colour = plots.COLOURS[group]
+            ax.scatter(margin, height, s=42, color=colour if open_ else "none", edgecolors=colour)
+    ax.axvline(gate.delta or 0.0, color="#222222", linestyle="--", linewidth=1.3)
+    ax.set_yticks(range(3), ["the right note is first", "a wrong note is first", "no note answers"])
+    ax.set_ylim(2.5, -0.5)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("margin: the lead of the best note over the second. Filled: said aloud")
     return ax
 
 

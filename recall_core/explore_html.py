@@ -21,8 +21,10 @@ from recall_core.records import Memory, Ranking
 MOST_FLIPS = 200
 """Rows of the list of flips: a person reads no more, and a browser draws these at once."""
 TOP = 5
-SIZE = (600, 340)
+SIZE = (540, 330)
 """Of the picture, in CSS pixels."""
+NARROW = 28
+"""Characters of an id that is kept on one line."""
 SAID = {
     "answered": "answered",
     "silenced": "silenced",
@@ -42,26 +44,29 @@ MEANING = {
 STYLE = """<style>
 .recall {font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); max-width: 1080px;
   color: var(--jp-ui-font-color1, #222);}
-.recall table {border-collapse: collapse; width: 100%; margin: 4px 0 10px; font-size: 13px;}
-.recall td, .recall th {padding: 3px 8px; text-align: left; vertical-align: top; white-space: normal;
-  overflow-wrap: anywhere; border-bottom: 1px solid var(--jp-border-color2, #e0e0e0);}
+.recall table {border-collapse: collapse; width: 100% !important; table-layout: auto !important;
+  margin: 4px 0 10px !important; font-size: 13px;}
+.recall tr {background: none !important;}
+.recall td, .recall th {padding: 3px 8px; text-align: left !important; vertical-align: top !important;
+  white-space: normal; overflow-wrap: anywhere; line-height: 1.4; max-width: none;
+  border: 0; border-bottom: 1px solid var(--jp-border-color2, #e0e0e0);}
 .recall th {font-weight: 600; color: var(--jp-ui-font-color2, #555);}
-.recall .n {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums;
-  overflow-wrap: normal;}
-.recall .w {white-space: nowrap; overflow-wrap: normal;}
+.recall th, .recall .i {overflow-wrap: break-word;}
+.recall .n {text-align: right !important; white-space: nowrap; font-variant-numeric: tabular-nums;}
+.recall .w {white-space: nowrap;}
 .recall .dim {color: var(--jp-ui-font-color2, #666);}
 .recall .good {color: #0072b2;} .recall .bad {color: #cc3311;}
 .recall tr.hit td {background: rgba(0, 114, 178, .1);}
 .recall .scroll {max-height: 300px; overflow: auto;}
 .recall .tiles {display: flex; flex-wrap: wrap; gap: 8px; margin: 6px 0;}
 .recall .tile {border: 1px solid var(--jp-border-color2, #ddd); border-radius: 6px; padding: 4px 10px;
-  min-width: 118px; flex: 1;}
+  min-width: 100px; flex: 1; line-height: 1.3;}
 .recall .tile b {font-size: 19px; font-variant-numeric: tabular-nums;}
 .recall .streams {display: grid; grid-template-columns: repeat(auto-fit, minmax(330px, 1fr)); gap: 4px 24px;}
 .recall .said {border-left: 4px solid; padding: 4px 12px; margin: 6px 0; font-size: 14px;}
-.recall-stack {display: grid !important; width: 600px; height: 340px; overflow: hidden;}
+.recall-stack {display: grid !important; overflow: hidden;}
 .recall-stack > * {grid-area: 1 / 1; margin: 0 !important;}
-.recall-layer {position: relative; width: 600px; height: 340px;}
+.recall-layer {position: relative;}
 .recall-star {position: absolute; transform: translate(-50%, -50%); font-size: 26px; line-height: 1;
   color: #cc3311; -webkit-text-stroke: 1px #fff;}
 .jp-OutputArea:has(.recall-live) .jp-OutputArea-child:has(.recall-still, .jp-RenderedImage)
@@ -123,7 +128,7 @@ def flips(step: Step, before: Gate) -> str:
     more = note(f"and {n - MOST_FLIPS} more") if n > MOST_FLIPS else ""
     head = f"<h4>{n} cases flip against {escape(str(before))}: {n - worse} for the better, {worse} not</h4>"
     table = tabulated(
-        ("", "case", "question", "outcome", "score", "margin"), lines, numbers=(4, 5), words=(0, 3)
+        ("", "case", "question", "outcome", "score", "margin"), lines, numbers=(4, 5), words=(0, 1, 3)
     )
     return f'{head}<div class="scroll">{table}{more}</div>'
 
@@ -153,9 +158,10 @@ def asked(found: Asked, gate: Gate) -> str:
         for at, hit in enumerate(fused[:TOP], 1)
     ]
     every = "<h4>fused: all streams together</h4>" + tabulated(
-        ("", "memory", "text", "score", "from"), lines, numbers=(0, 3)
+        ("", "memory", "text", "score", "from"), lines, numbers=(0, 3), words=(1,)
     )
-    streams = "".join(_stream(ranking, found) for ranking in found.answer.rankings)
+    filled_first = sorted(found.answer.rankings, key=lambda ranking: not ranking.hits)
+    streams = "".join(_stream(ranking, found) for ranking in filled_first)
     return f'{verdict}{every}<div class="streams">{streams}</div>'
 
 
@@ -168,7 +174,7 @@ def _stream(ranking: Ranking, found: Asked) -> str:
         (at, hit.id, _short(found.memories[hit.id], 70), f"{hit.score:.4f}")
         for at, hit in enumerate(ranking.hits[:TOP], 1)
     ]
-    table = tabulated(("", "memory", "text", "score"), lines, numbers=(0, 3))
+    table = tabulated(("", "memory", "text", "score"), lines, numbers=(0, 3), words=(1,))
     return f"<div>{head}: margin {_number(margin)}</h4>{table}</div>"
 
 
@@ -195,7 +201,7 @@ def neighbours(run: Run, case_id: str, table: pd.DataFrame, gate: Gate, remark: 
         ("rank", "memory", "text", "score", "", "wrongly first"),
         lines,
         numbers=(0, 3, 5),
-        words=(4,),
+        words=(1, 4),
         marked=[bool(expected) for expected in table["expected"]],
     )
     return head + ranked + note(remark) + _hub(run, row)
@@ -229,7 +235,9 @@ class Picture:
         x = self.left[0] + counts["false_recall"] * self.left[1]
         y = self.top[0] + counts["answered"] * self.top[1]
         place = f"left: {x:.2f}%; top: {y:.2f}%"
-        return f'<div class="recall-layer"><span class="recall-star" style="{place}">★</span></div>'
+        size = f"width: {SIZE[0]}px; height: {SIZE[1]}px"
+        star = f'<span class="recall-star" style="{place}">★</span>'
+        return f'<div class="recall-layer" style="{size}">{star}</div>'
 
 
 def picture(table: pd.DataFrame, counts: pd.Series[int], *, star: bool) -> Picture:
@@ -260,11 +268,15 @@ def tabulated(
 ) -> str:
     """A table of plain values.
 
-    `numbers`, `words`: columns set right, and those not broken. `marked`: the lines that stand out.
+    `numbers`, `words`: columns set right, and those broken at no letter. `marked`: the lines that stand out.
     """
-    kinds = [
-        ' class="n"' if at in numbers else ' class="w"' if at in words else "" for at in range(len(heads))
-    ]
+    lines = list(lines)
+    kinds = [""] * len(heads)
+    for at in numbers:
+        kinds[at] = ' class="n"'
+    for at in words:
+        narrow = all(len(str(line[at])) <= NARROW for line in lines)
+        kinds[at] = ' class="w"' if narrow else ' class="i"'
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, heads, strict=True))
     body = []
     for at, line in enumerate(lines):

@@ -1,53 +1,19 @@
-"""The panels of the desk: sliders and fields where a front end draws them, and the same as still output.
-
-A panel always leaves its still output too. Where widgets are drawn, a style rule hides it; on a code host, in
-nbconvert, and in a notebook that is opened without its kernel, it is what there is to see.
-"""
+"""The panels of the desk: sliders and fields where a front end draws them, and the same as still output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from recall_core import explore_html as show
 from recall_core.explore_ask import NOTES, SHELVES, Asked
 from recall_core.explore_desk import LATER, SILENT, Desk
+from recall_core.explore_panel import Panel, still_html
 from recall_core.gates import Gate
 from recall_core.records import Memory, RecallError
 
 MARKING = "With a live kernel, a button here appends this question to the case drafts."
-
-
-def is_live() -> bool:
-    """Whether somebody can move a slider: ipywidgets is here, and so is a front end.
-
-    papermill and nbconvert say that nobody will answer a prompt; a notebook that is open does not.
-    """
-    try:
-        import ipywidgets  # type: ignore[import-untyped]  # noqa: F401 - only whether it is here
-        from IPython.core.getipython import get_ipython
-    except ImportError:
-        return False
-    kernel = getattr(get_ipython(), "kernel", None)  # type: ignore[no-untyped-call]
-    return bool(getattr(kernel, "_allow_stdin", False))
-
-
-@dataclass(frozen=True)
-class Panel:
-    """What one cell shows. `still`: outputs for anywhere; `live`: makes the widget."""
-
-    still: Callable[[], Sequence[object]]
-    live: Callable[[], Any]
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        if is_live():
-            display(self.live())  # type: ignore[no-untyped-call]
-        for part in self.still():
-            display(part)  # type: ignore[no-untyped-call]
 
 
 def runs(desk: Desk) -> Panel:
@@ -73,7 +39,7 @@ def runs(desk: Desk) -> Panel:
         pick.observe(change, "value")
         return _framed(w, pick, about)
 
-    return Panel(lambda: [_html(desk.about())], live)
+    return Panel(lambda: [still_html(desk.about())], live)
 
 
 def gate(desk: Desk) -> Panel:
@@ -85,7 +51,8 @@ def gate(desk: Desk) -> Panel:
         step = desk.step()
         drawn = show.picture(desk.table, step.counts, star=True)
         width, height = show.SIZE
-        return [Image(drawn.png, width=width, height=height), _html(desk.counted(step) + desk.flips(step))]  # type: ignore[no-untyped-call]
+        image = Image(drawn.png, width=width, height=height, alt="the frontier and this gate on it")  # type: ignore[no-untyped-call]
+        return [image, still_html(desk.counted(step) + desk.flips(step))]
 
     return Panel(still, lambda: _Gate(desk).box)
 
@@ -107,19 +74,22 @@ class _Gate:
         self.star, self.counts, self.flips = w.HTML(), w.HTML(), w.HTML()
         for part, name in ((self.counts, "recall-counts"), (self.flips, "recall-flips")):
             part.add_class(name)
-        stack = w.Box([self.image, self.star]).add_class("recall-stack")
+        width, height = (f"{side}px" for side in show.SIZE)
+        sized = w.Layout(width=width, height=height, flex="0 0 auto")
+        stack = w.Box([self.image, self.star], layout=sized).add_class("recall-stack")
         buttons = w.HBox([self.margin, self.back, self.keep])
-        knobs = w.VBox([self.min_score, self.delta, buttons, self.counts], layout=w.Layout(width="430px"))
+        beside = w.Layout(flex="1 1 400px", min_width="400px")
+        knobs = w.VBox([self.min_score, self.delta, buttons, self.counts], layout=beside)
         row = w.HBox([stack, knobs], layout=w.Layout(flex_flow="row wrap", grid_gap="16px"))
         self.box = _framed(w, row, self.flips)
         self._turning = False
+        desk.on_run["gate"] = self.open
+        desk.on_gate["gate"] = self.show
         self.open()
         for knob in (self.min_score, self.delta, self.margin):
             knob.observe(self.turned, "value")
         self.back.on_click(lambda _: self.set(desk.before))
         self.keep.on_click(lambda _: self.compare())
-        desk.on_run["gate"] = self.open
-        desk.on_gate["gate"] = self.show
 
     def open(self) -> None:
         """A run was picked."""
@@ -206,7 +176,7 @@ def ask(desk: Desk, question: str, shelf: str = NOTES) -> Panel:
         return _framed(w, w.HBox([text, where], layout=w.Layout(flex_flow="row wrap")), shown, row.box)
 
     def still() -> list[object]:
-        return [_html(desk.asked(desk.ask(question, shelf)) + show.note(MARKING))]
+        return [still_html(desk.asked(desk.ask(question, shelf)) + show.note(MARKING))]
 
     return Panel(still, live)
 
@@ -250,7 +220,7 @@ def failures(desk: Desk) -> Panel:
 
     def still() -> list[object]:
         shown = "".join(desk.failed(id_)[0] for _, id_ in desk.failures()[:2])
-        return [_html((shown or show.note("Every case passes this gate.")) + show.note(MARKING))]
+        return [still_html((shown or show.note("Every case passes this gate.")) + show.note(MARKING))]
 
     return Panel(still, live)
 
@@ -301,9 +271,3 @@ def _framed(w: Any, *parts: Any) -> Any:
 
 def _page(html: str) -> str:
     return f'<div class="recall">{html}</div>'
-
-
-def _html(html: str) -> object:
-    from IPython.display import HTML
-
-    return HTML(show.page(html))  # type: ignore[no-untyped-call]

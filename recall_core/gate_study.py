@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
-from recall_core import choice, fixtures, learn_then_test, optimism, pipeline, split
+from recall_core import choice, drift, fixtures, learn_then_test, optimism, pipeline, split
 from recall_core.embedders import Embedder
 from recall_core.gate_file import GateFile
 from recall_core.records import Fixture
@@ -58,17 +58,18 @@ def choose(
     signal: str = "margin",
     max_false: float = 0.05,
     confidence: float = 0.9,
+    rows: pd.DataFrame | None = None,
     today: date | None = None,
     quiet: bool | None = None,
 ) -> Study:
-    """Run the fixture and choose its gate.
+    """Run the fixture, unless its scored `rows` are at hand, and choose its gate.
 
     Raises RefusedError as `choice.choose` does; when the fixture is too small, before anything is embedded.
     """
     half_of = split.halves(fixture)
     silent = sum(half_of[case.id] == "tune" and not case.answerable for case in fixture.cases)
     learn_then_test.refuse_too_few(silent, max_false, confidence)
-    rows = split.mark(pipeline.run_cases(fixture, embedder, quiet=quiet), fixture)
+    rows = split.mark(pipeline.run_cases(fixture, embedder, quiet=quiet) if rows is None else rows, fixture)
     chosen = choice.choose(rows, signal, max_false=max_false, confidence=confidence)
     held = median(len(fixtures.memories_for(fixture, case)) for case in fixture.cases)
     file = GateFile(
@@ -96,3 +97,29 @@ def choose(
         resamples=RESAMPLES,
     )
     return Study(rows, chosen, file, again)
+
+
+def attempt(
+    fixture: Fixture, embedder: Embedder, rows: pd.DataFrame, max_false: float, confidence: float
+) -> tuple[Study | None, list[str]]:
+    """The choice and what to say of it; None with the reason where no promise can be made."""
+    try:
+        study = choose(fixture, embedder, max_false=max_false, confidence=confidence, rows=rows)
+    except learn_then_test.RefusedError as error:
+        return None, [f"refused: {error}"]
+    return study, study.lines()
+
+
+def lent(study: Study | None, fixture: Fixture, other: Embedder) -> str:
+    """What the chosen gate does with another embedder, on purpose."""
+    if study is None:
+        return "no gate was chosen, so there is none to lend"
+    rows = split.mark(pipeline.run_cases(fixture, other, quiet=True), fixture)
+    return drift.transfer(study.rows, rows, study.file, other.name).said()
+
+
+def axes(rows: pd.DataFrame, steps: int = 120) -> tuple[list[float], list[float]]:
+    """Settings for a grid over what was seen: min_scores from the lowest top1 up, deltas from 0 up."""
+    top1, margin = (rows[name][np.isfinite(rows[name])] for name in ("top1", "margin"))
+    least, most, lead = (top1.min(), top1.max(), margin.max()) if len(top1) else (0.0, 1.0, 1.0)
+    return np.linspace(least, most, steps).tolist(), np.linspace(0, max(lead, 1e-6), steps).tolist()

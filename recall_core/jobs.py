@@ -13,6 +13,7 @@ from recall_core.records import InputError
 NOTES = Path("notebooks") / "10_note_recall.ipynb"
 EMBEDDERS = Path("notebooks") / "20_compare_embedders.ipynb"
 PAGES = Path("notebooks") / "30_page_recall.ipynb"
+GATES = Path("notebooks") / "40_gate_frontier.ipynb"
 FIGURES: Mapping[Path, Mapping[str, str]] = {
     NOTES: {
         "scores": "Histogram of the best score of each case, by outcome",
@@ -27,6 +28,12 @@ FIGURES: Mapping[Path, Mapping[str, str]] = {
         "kinds": "Probes found within five by keyword and by hybrid search, for each kind of probe",
         "subsets": "Recall at five of every subset of streams against all of them, with its interval",
     },
+    GATES: {
+        "grid": "Answered as shade and false recalls as lines, for every pair of min_score and delta",
+        "signals": "The frontier of every signal: answered questions against false recalls",
+        "calibration": "The combination's stated chance of being right against what came true",
+        "drift": "Recall at one, answered and false recall in stores of growing size",
+    },
 }
 """What each notebook draws, and the alternative text of it."""
 
@@ -37,14 +44,14 @@ class Job:
 
     name: str
     notebook: Path
-    section: Literal["notes", "embedders", "pages"]
+    section: Literal["notes", "embedders", "pages", "gates"]
     parameters: Mapping[str, Any]
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The embedders it opens."""
         named = self.parameters.get("embedders") or [self.parameters.get("embedder", "hash")]
-        return tuple(named)
+        return tuple(filter(None, (*named, self.parameters.get("other"))))
 
     @property
     def figures(self) -> list[tuple[str, str]]:
@@ -76,6 +83,8 @@ def planned(settings: config.Config) -> list[Job]:
         jobs.append(_embedders(settings, compared))
     if settings.pages:
         jobs.append(_pages(settings.pages))
+    if settings.choice:
+        jobs.append(_gates(settings, settings.choice))
     return jobs
 
 
@@ -93,6 +102,12 @@ def _pages(pages: config.PagesConfig) -> Job:
     wanted = ("vault", "probes", "embedder", "method", "k", "weights")
     parameters = {name: getattr(pages, name) for name in wanted}
     return Job("pages", PAGES, "pages", parameters | {"observations": pages.observations or ""})
+
+
+def _gates(settings: config.Config, choice: config.ChoiceConfig) -> Job:
+    gate = settings.gate_for(choice.embedder)
+    parameters = choice.model_dump() | {"min_score": gate.min_score, "delta": gate.delta or 0.0}
+    return Job("gates", GATES, "gates", parameters | {"sizes": list(choice.sizes)})
 
 
 def _common(settings: config.Config) -> dict[str, Any]:

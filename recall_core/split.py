@@ -29,7 +29,7 @@ def unit_of(case: Case) -> str:
 def halves(fixture: Fixture) -> dict[str, Half]:
     """The half of each case, by case id."""
     members: dict[str, list[Case]] = defaultdict(list)
-    for case in sorted(fixture.cases, key=lambda case: case.id):
+    for case in fixture.cases:
         members[unit_of(case)].append(case)
     units = sorted(members, key=lambda unit: (-len(members[unit]), _language(members[unit]), unit))
     side = _balanced(_features([members[unit] for unit in units]))

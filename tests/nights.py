@@ -45,7 +45,8 @@ def tiny_project(folder: Path, settings: str = TINY) -> Path:
     (folder / "data").mkdir(parents=True)
     (folder / "models").mkdir()
     shutil.copy(ROOT / catalogue.REGISTRY, folder / "models")
-    cases = [raw_case(name, query=f"which {name}?") for name in ("amber", "birch", "cedar")]
+    queries = {"amber": "a yellow stone?", "birch": "a white trunk?", "cedar": "a scented wood?"}
+    cases = [raw_case(name, query=query) for name, query in queries.items()]
     silent = raw_case("dune", expected=[], silent_because="no memory says")
     (folder / "data/tiny.json").write_text(json.dumps(raw_fixture(*cases, silent)))
     (folder / config.NAME).write_text(settings)

@@ -14,10 +14,12 @@ import pages
 import pytest
 from nbformat import v4
 
+pytestmark = pytest.mark.slow
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -e '.[browser]'")
 axe = pytest.importorskip("axe_playwright_python.base", reason="no axe: pip install -e '.[browser]'")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PATHS = ("/usr/bin/chromium", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -30,7 +32,8 @@ every_width = pytest.mark.parametrize("width", [1200, 400])
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    given = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), *PATHS]
+    path = next((path for path in given if path and Path(path).is_file()), None)
     if not path:
         pytest.skip("no Chromium found: install it, or set CHROMIUM to its path")
     with sync_api.sync_playwright() as playwright:

@@ -14,13 +14,16 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.slow
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'"
+)
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = """
@@ -101,7 +104,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/api?token={token}", process, log)
-        yield Lab(f"http://127.0.0.1:{port}/lab/workspaces/NAME/tree/notebooks/NAME?token={token}", project, log)
+        yield Lab(
+            f"http://127.0.0.1:{port}/lab/workspaces/NAME/tree/notebooks/NAME.ipynb?token={token}",
+            project,
+            log,
+        )
     finally:
         stop(process)
 
@@ -110,19 +117,16 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     """End the server; it ends its kernels. Whatever of its group is left is killed."""
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        pass
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait(10)
 
 
 @pytest.fixture
-def page(lab: Lab) -> Iterator["playwright.Page"]:
+def page(lab: Lab) -> Iterator["playwright.Page"]:  # noqa: ARG001 - skipped where it is skipped
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(
             executable_path=browser_path(), args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -130,6 +134,7 @@ def page(lab: Lab) -> Iterator["playwright.Page"]:
         try:
             page = browser.new_page(viewport={"width": 1440, "height": 2600})
             page.set_default_timeout(PATIENCE)
+            playwright.expect.set_options(timeout=PATIENCE)
             yield page
         finally:
             browser.close()
@@ -148,12 +153,12 @@ def run_all(page: "playwright.Page", lab: Lab, name: str) -> None:
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     last = page.locator(".jp-CodeCell .jp-InputPrompt").last
-    playwright.expect(last).to_have_text(re.compile(r"^\[\d+\]:$"), timeout=PATIENCE)
+    playwright.expect(last).to_have_text(re.compile(r"^\[\d+\]:$"))
     playwright.expect(page.locator(".jp-CodeCell .jp-InputPrompt", has_text="[*]")).to_have_count(0)
 
 
 def test_the_slider_moves_the_numbers(page: "playwright.Page", lab: Lab) -> None:
-    run_all(page, lab, "00_explore.ipynb")
+    run_all(page, lab, "00_explore")
     counts, flips = page.locator(".recall-counts"), page.locator(".recall-flips")
     playwright.expect(counts).to_contain_text("answered")
     playwright.expect(flips).to_contain_text("No case flips")
@@ -166,6 +171,7 @@ def test_the_slider_moves_the_numbers(page: "playwright.Page", lab: Lab) -> None
     playwright.expect(flips).to_contain_text("cases flip against min_score 0.1, delta 0.02")
     playwright.expect(flips).to_contain_text("answered → silenced")
     assert counts.inner_text() != before
+    flips.scroll_into_view_if_needed()
     keep(page, "explore-moved")
 
     question = page.get_by_role("textbox", name="question")
@@ -191,7 +197,7 @@ def test_the_slider_moves_the_numbers(page: "playwright.Page", lab: Lab) -> None
 
 
 def test_the_first_run_reads_well(page: "playwright.Page", lab: Lab) -> None:
-    run_all(page, lab, "01_first_run.ipynb")
+    run_all(page, lab, "01_first_run")
     playwright.expect(page.locator(".jp-OutputArea-output[data-mime-type*='error']")).to_have_count(0)
     playwright.expect(page.get_by_text("This is called false recall")).to_be_visible()
     keep(page, "first-run")

@@ -7,11 +7,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from filelock import FileLock
 
-from recall_core import cli, config, nightly, notebooks, provenance, publishing
+from nights import stub_notes, tiny_project
+from nights import order as order_of
+
+from recall_core import baselines, cli, history, jobs, nightly, nightwork, notebooks, provenance, publishing
 from recall_core.records import ConfigError, RecallError
 
 ROOT = Path(__file__).parents[1]
@@ -35,15 +37,6 @@ def make_project(folder: Path, settings: str = SETTINGS) -> Path:
     return folder
 
 
-def stub_notebook(folder: Path, source: str) -> None:
-    """Put a notebook with the real parameters and other code in the place of the real one."""
-    path = folder / nightly.NOTEBOOK
-    notebook = nbformat.read(path, as_version=4)
-    parameters = next(cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
-    notebook.cells = [parameters, nbformat.v4.new_code_cell(source)]
-    nbformat.write(notebook, path)
-
-
 def recall(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["recall", *arguments])
@@ -55,9 +48,14 @@ def recall(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> in
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_project(tmp_path_factory.mktemp("night"))
-    settings = config.load(folder / config.NAME)
-    nightly.run(folder, settings, folder / "reports", DAY, quiet=True)
+    nightly.run(order_of(folder, DAY))
     return folder
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A project whose notebook hands out results made before: a night of seconds."""
+    return tiny_project(tmp_path / "p")
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +72,8 @@ def test_the_report_folder_is_whole(project: Path) -> None:
         "RECALL-EVAL-31-07-2026.html",
         "metrics.json",
         "manifest.json",
+        "verdicts.xml",
+        "summary.md",
         "runs/hash.jsonl",
         "figures/hash-scores.png",
         "figures/hash-margins.png",
@@ -81,7 +81,9 @@ def test_the_report_folder_is_whole(project: Path) -> None:
         "notebooks/10_note_recall-hash.ipynb",
         "notebooks/10_note_recall-hash.html",
     }
-    assert [path.name for path in (project / "reports").iterdir() if path.is_dir()] == ["2026-07-31"]
+    assert sorted(path.name for path in (project / "reports").iterdir()) == [
+        *(".nightly.lock", "2026-07-31", "history.jsonl", "logs")
+    ]
 
 
 def test_the_printed_numbers_follow_from_the_rows(project: Path, rows: list[dict[str, Any]]) -> None:
@@ -222,7 +224,7 @@ def test_a_lock_whose_holder_died_does_not_stop_the_next_night(tmp_path: Path) -
 
 def test_an_undeclared_parameter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="declares no parameter embeder; it has delta, embedder"):
-        notebooks.execute(ROOT / nightly.NOTEBOOK, tmp_path / "o.ipynb", {"embeder": "x"}, ROOT, quiet=True)
+        notebooks.execute(ROOT / jobs.NOTES, tmp_path / "o.ipynb", {"embeder": "x"}, ROOT, quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_a_night_whose_notebook_fails_reports_it_and_ends_with_3(
     said: str,
 ) -> None:
     folder = make_project(tmp_path / "p")
-    stub_notebook(folder, source)
+    stub_notes(folder, source)
     assert recall(folder, monkeypatch, "nightly", "--date", "2026-07-31") == 3
     assert said in capsys.readouterr().err
     first_lines = (folder / "reports/2026-07-31/RECALL-EVAL-31-07-2026.md").read_text()[:300]

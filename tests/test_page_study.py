@@ -1,7 +1,9 @@
 """The study of a wiki: its tables add up, agree with plain loops, and with an independent library."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import ir_measures
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from conftest import PROBES, note
 from ir_measures import RR, Qrel, R, ScoredDoc, Success
 
-from recall_core import floors, page_study
+from recall_core import floors, page_study, stats
 from recall_core.config import PagesConfig
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.page_study import KEYWORD, Asked
@@ -170,14 +172,23 @@ def asked(wiki_memories: list[Memory]) -> Asked:
     return page_study.asked(wiki_memories, PROBES, HashEmbedder(), Options())
 
 
+@contextmanager
+def few_resamples() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "paired_bootstrap", partial(stats.paired_bootstrap, resamples=400))
+        yield
+
+
 @pytest.fixture(scope="module")
 def subsets(asked: Asked) -> pd.DataFrame:
-    return page_study.subsets(asked).set_index("streams")
+    with few_resamples():
+        return page_study.subsets(asked).set_index("streams")
 
 
 @pytest.fixture(scope="module")
 def settings(asked: Asked) -> pd.DataFrame:
-    return page_study.settings(asked).set_index("setting")
+    with few_resamples():
+        return page_study.settings(asked).set_index("setting")
 
 
 MODES = {"keyword": KEYWORD, "hybrid": Options()}
@@ -348,31 +359,62 @@ def tables(keyword: Count, hybrid: Count, found: tuple[int, int] | None = None) 
     }
 
 
-def test_floors_that_hold_say_nothing():
-    assert floors.broken_pages(pages_config(), tables((7, 10, "a b c"), (14, 20, "x"))) == []
-    assert floors.broken_pages(pages_config(), tables((10, 10, ""), (10, 10, ""))) == []
+def judged(settings: PagesConfig, made: dict[str, pd.DataFrame] | None) -> dict[str, tuple[str, str]]:
+    """(state, what is said) by what was demanded."""
+    verdicts = floors.judged_pages(settings, made)
+    assert {(verdict.group, verdict.subject) for verdict in verdicts} == {("floor", "pages")}
+    return {verdict.what: (verdict.state, verdict.said) for verdict in verdicts}
+
+
+def states(settings: PagesConfig, made: dict[str, pd.DataFrame] | None) -> dict[str, str]:
+    return {what: state for what, (state, _) in judged(settings, made).items()}
+
+
+HOLDING = {"recall@5, keyword": "holds", "recall@5, hybrid": "holds", "hybrid not below keyword": "holds"}
+
+
+def test_floors_that_hold_say_so_and_name_nothing_lost():
+    found = judged(pages_config(), tables((7, 10, "a b c"), (14, 20, "x")))
+    assert {what: state for what, (state, _) in found.items()} == HOLDING
+    assert not [said for _, said in found.values() if "lost" in said]
+    assert states(pages_config(), tables((10, 10, ""), (10, 10, ""))) == HOLDING
 
 
 def test_a_broken_floor_names_the_probes_that_were_lost():
-    (said,) = floors.broken_pages(pages_config(), tables((6, 10, "a b c d"), (14, 20, "x")))
-    assert said == "pages, keyword recall@5: 60.0% (6/10) [31, 83], wanted at least 70.0%; lost: a b c d"
-    both = floors.broken_pages(pages_config(floor=0.9), tables((8, 10, "a b"), (16, 20, "c d e f")))
-    assert [text.split(":")[0] for text in both] == ["pages, keyword recall@5", "pages, hybrid recall@5"]
-    assert both[1].endswith("lost: c d e f")
+    found = judged(pages_config(), tables((6, 10, "a b c d"), (14, 20, "x")))
+    assert found["recall@5, keyword"] == (
+        "broken",
+        "pages, keyword recall@5: 60.0% (6/10) [31, 83], wanted at least 70.0%; lost: a b c d",
+    )
+    assert found["recall@5, hybrid"][0] == "holds"
+    both = judged(pages_config(floor=0.9), tables((8, 10, "a b"), (16, 20, "c d e f")))
+    assert both["recall@5, keyword"][0] == both["recall@5, hybrid"][0] == "broken"
+    assert both["recall@5, hybrid"][1].endswith("lost: c d e f")
+
+
+@pytest.mark.parametrize(("hits", "state"), [(6, "broken"), (7, "holds"), (8, "holds")])
+def test_a_floor_holds_where_it_is_met_exactly(hits: int, state: str):
+    # 0.07 * 100 is a little more than 7 in floating point.
+    found = states(pages_config(floor=0.07), tables((hits, 100, ""), (100, 100, "")))
+    assert found["recall@5, keyword"] == state
 
 
 def test_hybrid_search_must_not_find_less_than_words_alone():
     both = tables((10, 10, ""), (20, 20, ""), found=(18, 17))
-    (said,) = floors.broken_pages(pages_config(), both)
-    assert said == (
+    assert judged(pages_config(), both)["hybrid not below keyword"] == (
+        "broken",
         "pages: hybrid search finds 17, keyword search alone 18; "
-        "found by words alone and lost by hybrid: w1 w2"
+        "found by words alone and lost by hybrid: w1 w2",
     )
-    assert floors.broken_pages(pages_config(hybrid_below_keyword=True), both) == []
-    assert floors.broken_pages(pages_config(), tables((10, 10, ""), (20, 20, ""), found=(17, 17))) == []
+    assert "hybrid not below keyword" not in states(pages_config(hybrid_below_keyword=True), both)
+    assert states(pages_config(), tables((10, 10, ""), (20, 20, ""), found=(17, 17))) == HOLDING
+
+
+def test_a_wiki_that_was_not_probed_is_missing():
+    assert set(states(pages_config(), None).values()) == {"missing"}
 
 
 def test_the_floors_hold_on_the_wiki_we_ship(asked: Asked):
     made = {name: getattr(page_study, name)(asked) for name in ("verdicts", "modes", "below")}
-    assert floors.broken_pages(pages_config(), made) == []
-    assert len(floors.broken_pages(pages_config(floor=1.0), made)) == 2
+    assert states(pages_config(), made) == HOLDING
+    assert sorted(states(pages_config(floor=1.0), made).values()) == ["broken", "broken", "holds"]

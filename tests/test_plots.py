@@ -8,13 +8,15 @@ from io import BytesIO
 
 import matplotlib.style
 import numpy as np
+import pandas as pd
 import pytest
-from builders import case_of, published_rows, result_of, right, row_of, silent, wrong
+from builders import case_of, gated, published_rows, result_of, right, row_of, silent, wrong
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recall_core import plots, scoring
+from recall_core import bands, plots, scoring, stats
 from recall_core.gates import Gate
+from recall_core.plots import style
 from recall_core.scoring import Row
 
 GATE = Gate(0.55, 0.008)
@@ -152,3 +154,103 @@ def test_the_style_is_used_when_asked_for() -> None:
     with matplotlib.style.context("default"):
         plots.use_style()
         assert not matplotlib.rcParams["axes.spines.top"]
+
+
+@pytest.mark.parametrize(("quantity", "at"), [("top1", 0.55), ("margin", 0.008)])
+def test_no_bar_lies_on_both_sides_of_the_gate(quantity: str, at: float) -> None:
+    binned = plots.binned(scoring.frame(published_rows()), quantity, at)  # type: ignore[arg-type]
+    assert not ((binned["left"] < at - 1e-12) & (binned["right_edge"] > at + 1e-12)).any()
+    assert binned[list(plots.LABELS)].sum().to_dict() == {"right": 18, "wrong": 7, "silent": 5}
+
+
+def test_few_cases_have_their_counts_on_the_bars_and_many_have_not(ax: Axes) -> None:
+    drawn_histogram(ax, [right(0.9, 0.3)] * 7, "top1")
+    assert [text.get_text() for text in ax.texts if text.get_text()] == ["7"]
+    ax.clear()
+    drawn_histogram(ax, [right(0.9, 0.3)] * 70, "top1")
+    assert not [text for text in ax.texts if text.get_text()]
+
+
+def test_the_band_lies_around_the_frontier_and_is_the_same_each_time() -> None:
+    result = result_of(published_rows(), GATE, deltas=[0.0, 0.005, 0.008, 0.01, 0.02])
+    band = bands.frontier_band(result.rows, result.margin)
+    assert band["false_recall"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert band["answered"].tolist() == [11, 17, 17, 17, 17, 18]
+    assert (band["low"] <= band["answered"]).all()
+    assert (band["answered"] <= band["high"]).all()
+    assert band["high"].is_monotonic_increasing
+    pd.testing.assert_frame_equal(band, bands.frontier_band(result.rows, result.margin))
+
+
+def test_cases_that_are_all_alike_leave_the_band_no_width() -> None:
+    rows = [*[right(0.9, 0.3)] * 5, *[silent(0.3, 0.2)] * 3]
+    result = result_of(rows, GATE, deltas=[0.0])
+    band = bands.frontier_band(result.rows, result.margin, resamples=50)
+    assert band[["answered", "low", "high"]].to_numpy().tolist() == [[5, 5, 5]] * 4
+
+
+@every_kind
+def test_a_band_and_a_funnel_of_anything_are_drawn(ax: Axes, rows: list[Row]) -> None:
+    result = result_of(rows, GATE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        band = bands.frontier_band(result.rows, result.margin, resamples=20)
+        plots.frontier(result.margin, ax, "delta", band)
+        draw(ax)
+        ax.clear()
+        plots.funnel(result.rows, ax, 3)
+    draw(ax)
+
+
+def test_a_funnel_counts_each_step() -> None:
+    rows = [right(0.9, 0.3), right(0.9, 0.001), wrong(0.9, 0.2), silent(0.9, 0.3), silent(0.1, 0.05)]
+    table = plots.steps(gated(rows, GATE), 3).set_index("step")
+    assert table["cases"].to_dict() == {
+        "found within 3": 3,
+        "right first": 2,
+        "answered": 1,
+        "misled": 1,
+        "kept quiet": 1,
+        "spoke: false recall": 1,
+    }
+    assert table["of"].tolist() == [3, 3, 3, 3, 2, 2]
+
+
+def test_calibration_draws_a_point_a_bin_that_holds_cases(ax: Axes) -> None:
+    table = stats.reliability([0.1, 0.1, 0.9, 0.9], [False, True, True, True], bins=5)
+    plots.calibration(table, ax)
+    draw(ax)
+    assert {(0.1, 0.5), (0.9, 1.0)} <= points(ax)
+    assert [text.get_text() for text in ax.texts] == ["1/2", "2/2"]
+    empty = Figure().subplots()
+    plots.calibration(stats.reliability([], []), empty)
+    draw(empty)
+
+
+def past(*nights: tuple[str, int, int]) -> pd.DataFrame:
+    """(day, hits, series), each of ten cases."""
+    frame = pd.DataFrame([(day, hits, 10, kind) for day, hits, kind in nights])
+    return stats.with_intervals(frame.set_axis(["day", "hits", "n", "series"], axis=1))
+
+
+def test_no_line_of_a_trend_joins_nights_that_are_not_comparable(ax: Axes) -> None:
+    plots.trend(past(("2026-11-01", 5, 0), ("2026-11-02", 6, 0), ("2026-11-05", 9, 1)), ax, "recall@1")
+    draw(ax)
+    solid = [line.get_ydata().tolist() for line in ax.lines if line.get_linestyle() == "-"]
+    dotted = [line.get_xdata() for line in ax.lines if line.get_linestyle() == ":"]
+    assert solid == [[0.5, 0.6], [0.9]]
+    days = [line.get_xdata() for line in ax.lines if line.get_linestyle() == "-"]
+    assert days[0][-1] < dotted[0][0] < days[1][0]
+    assert len(dotted) == 1
+    assert "90% (9/10)" in ax.get_title(loc="right")
+
+
+@pytest.mark.parametrize("nights", [[], [("2026-11-01", 5, 0)]])
+def test_a_trend_of_one_night_or_none_is_drawn(ax: Axes, nights: list[tuple[str, int, int]]) -> None:
+    frame = past(*nights) if nights else past(("2026-11-01", 5, 0)).head(0)
+    plots.trend(frame, ax, "false_recall")
+    draw(ax)
+
+
+def test_what_is_no_outcome_has_no_outcome_s_colour() -> None:
+    assert not {style.PLAIN, style.OTHER, style.TRACK} & set(plots.COLOURS.values())

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recall_core import gates, pipeline, report, scoring, web
+from recall_core import behind, gates, pipeline, plots, report, scoring, web
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
 from recall_core.records import Fixture, Memory
@@ -157,7 +158,7 @@ def assert_reaches_nothing(page: Seen) -> None:
         assert not {"srcset", "style", "action", "background", "ping"} & attrs.keys()
         assert attrs.get("http-equiv", POLICY) == POLICY
         assert (attrs.get("src") or "data:").startswith("data:")
-        assert (attrs.get("href") or "#").startswith("#")
+        assert re.match(r"#|notebooks/[\w.-]+\.html$", attrs.get("href") or "#")
     assert "url(" not in page.style
     assert "@import" not in page.style
 
@@ -324,6 +325,68 @@ def test_floors_are_said_to_hold_or_named() -> None:
     assert "floors hold" not in broken
 
 
+def test_a_verdict_takes_its_colour_from_its_words() -> None:
+    results = [result_of([right(0.9, 0.3)], GATE)]
+    looks = []
+    for about in ({"floors": 3}, {"floors": 3, "broken": ["x"]}, {}, {"missing": ["mini"]}):
+        page = rendered(report.markdown(page_of(results, **about), results))
+        looks.append([attrs["class"] for attrs in page.all("p") if "verdict" in (attrs.get("class") or "")])
+    assert looks == [["verdict good"], ["verdict bad"], ["verdict none"], ["verdict bad", "verdict none"]]
+
+
+def test_broken_floors_and_what_each_embedder_does_are_two_lists() -> None:
+    results = [result_of([right(0.9, 0.3)], GATE)]
+    page = rendered(report.markdown(page_of(results, floors=1, broken=["hash: too low"]), results))
+    lists = [tag for tag, _ in page.tags if tag in ("ul", "h2")]
+    assert lists[lists.index("h2") - 2 : lists.index("h2")] == ["ul", "ul"]
+
+
+def test_a_long_list_of_cases_is_folded_and_a_short_one_is_open() -> None:
+    for many, opened in ((3, True), (30, False)):
+        rows = [wrong(0.9, 0.3, id_=f"case-{n}") for n in range(many)]
+        results = [result_of(rows, GATE)]
+        page = rendered(report.markdown(page_of(results, fixture_of(rows)), results))
+        (folded,) = page.all("details")
+        assert ("open" in folded) == opened
+        assert f"{many} cases" in page.text
+        assert len(page.table_with("case")) == many + 1
+
+
+def test_a_share_is_shown_in_three_parts_that_read_as_before() -> None:
+    text = "| | hash |\n|---|---|\n| recall@1 | 50.0% (2/4) [15, 85] |\n"
+    page = rendered(text)
+    assert page.tables[0][1] == ["recall@1", "50.0% (2/4) [15, 85]"]
+    assert len(page.all("span")) == 3
+
+
+def test_rows_are_named_by_their_first_cell_and_an_empty_head_is_left_out() -> None:
+    page = rendered("| | |\n|---|---|\n| fixture | tiny |\n")
+    assert page.tables == [[["fixture", "tiny"]]]
+    assert [attrs["scope"] for attrs in page.all("th")] == ["row"]
+    page = rendered("| | hash |\n|---|---|\n| margin | 0.5 |\n| | 1 |\n")
+    assert [attrs["scope"] for attrs in page.all("th")] == ["col", "row"]
+    assert [attrs.get("class") for attrs in page.all("td")] == [None, "number", None, "number"]
+
+
+def test_equal_headings_have_different_anchors_and_each_is_a_link_to_itself() -> None:
+    page = rendered("# T\n\n## Ключ: a\n\n## Ключ: a\n\n### b\n")
+    ids = [attrs["id"] for attrs in page.all("h2", "h3")]
+    assert ids == ["ключ-a", "ключ-a-1", "b"]
+    links = [unquote(str(attrs["href"])) for attrs in page.all("a")]
+    assert links == [f"#{id_}" for id_ in ids] * 2, "in the contents, then in the headings"
+
+
+def test_a_notebook_is_linked_where_it_was_rendered(tmp_path: Path) -> None:
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "10_a-hash.html").write_text("")
+    results = [result_of([right(0.9, 0.3)], GATE)]
+    names = ["notebooks/10_a-hash.ipynb", "notebooks/20_b.ipynb"]
+    page = rendered(report.markdown(page_of(results, notebooks=names), results), tmp_path)
+    links = [attrs["href"] for attrs in page.all("a") if not str(attrs["href"]).startswith("#")]
+    assert links == ["notebooks/10_a-hash.html"]
+    assert "notebooks/20_b.ipynb" in page.text
+
+
 @pytest.fixture
 def figures(tmp_path: Path) -> Path:
     (tmp_path / "figures").mkdir()
@@ -347,6 +410,52 @@ def test_figures_are_inside_the_page_with_a_text_each(figures: Path) -> None:
     assert held == [PNG + b"e5_small.png", PNG + b"hash.png"]
     assert_reaches_nothing(page)
     assert_markdown_is_tame(text, ["figures/e5_small.png", "figures/hash.png"])
+
+
+def test_the_numbers_of_each_figure_of_a_run_are_behind_it(tmp_path: Path) -> None:
+    rows = tiny_rows()
+    results = [result_of(rows, GATE)]
+    (tmp_path / "figures").mkdir()
+    names = ["scores", "margins", "frontier", "funnel", "unheard-of"]
+    shown = {"hash": [(f"figures/hash-{name}.png", name) for name in names]}
+    for file, _ in shown["hash"]:
+        (tmp_path / file).write_bytes(PNG)
+    text = report.markdown(page_of(results, fixture_of(rows), figures=shown), results)
+    assert_columns_hold(text)
+    page = rendered(text, tmp_path)
+    assert len(page.all("figure")) == 5
+    assert page.text.count("The numbers") == 4
+    (counted,) = [table for table in page.tables if table[0][0] == "score"]
+    assert counted[0] == ["score", *plots.LABELS.values(), "the gate"]
+    assert [sum(int(row[at]) for row in counted[1:]) for at in (1, 2, 3)] == [2, 2, 2]
+    sides = {row[-1]: float(row[0].split(" to ")[0]) for row in counted[1:]}
+    assert sides["stays shut"] < GATE.min_score <= sides["opens"]
+    steps = {row[0]: row[1:] for row in page.table_with("step")[1:]}
+    assert steps["right first"] == ["2", "4"]
+    assert steps["answered"] == ["1", "4"]
+    assert steps["spoke: false recall"] == ["1", "2"]
+    assert any("chosen" in row[-1] for row in page.table_with("false recalls")[1:])
+
+
+def test_a_section_shows_the_table_that_is_named_as_its_figure(figures: Path) -> None:
+    table = pd.DataFrame({"kind": ["a|b"], "share_of": [0.25]})
+    shown = behind.table("pages", "figures/pages-kinds.png", [], {"pages": {"kinds": table}})
+    assert shown is not None
+    assert shown.to_dict("list") == {"kind": ["a|b"], "share of": ["0.25"]}
+    assert behind.table("pages", "figures/pages-subsets.png", [], {"pages": {"kinds": table}}) is None
+    page = rendered("![x](figures/hash.png)\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n| 2 |\n", figures)
+    ((_, details),) = [(at, tag) for at, (tag, _) in enumerate(page.tags) if tag == "details"]
+    assert details
+    order = [tag for tag, _ in page.tags if tag in ("figure", "details", "table")]
+    assert order == ["figure", "details", "table", "table"]
+
+
+def test_the_strips_are_behind_their_figure_by_embedder_and_outcome() -> None:
+    table = behind.table("embedders", "figures/embedders-scores.png", both_kinds(), {})
+    assert table is not None
+    assert list(table["embedder"].unique()) == ["e5_small", "mini"]
+    first = table[(table["embedder"] == "e5_small") & (table["outcome"] == plots.LABELS["silent"])].iloc[0]
+    assert (first["least"], first["median"], first["most"]) == ("0.4", "0.6", "0.8")
 
 
 def test_a_figure_may_have_any_file_name(figures: Path) -> None:

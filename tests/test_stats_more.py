@@ -53,7 +53,8 @@ def test_no_cases_promise_nothing_and_more_hits_than_cases_are_refused() -> None
 
 
 @pytest.mark.parametrize(
-    ("max_false", "confidence", "n"), [(0.05, 0.95, 59), (0.05, 0.9, 45), (0.1, 0.95, 29), (0.01, 0.95, 299)]
+    ("max_false", "confidence", "n"),
+    [(0.05, 0.95, 59), (0.05, 0.9, 45), (0.1, 0.95, 29), (0.01, 0.95, 299), (0.97, 0.95, 1)],
 )
 def test_the_silent_cases_a_promise_needs(max_false: float, confidence: float, n: int) -> None:
     assert silent_needed(max_false, confidence) == n == ceil(log(1 - confidence) / log(1 - max_false))

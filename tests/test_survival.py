@@ -23,6 +23,7 @@ from recall_core.records import RecallError
 
 KILLS = 30
 YESTERDAY = date(2026, 7, 30)
+RECALL = (sys.executable, "-c", "from recall_core.cli import main; main()")
 REMEMBER = "import os, pathlib; pathlib.Path(out).write_text(str(os.getpid())); "
 """A cell that says which process it runs in."""
 
@@ -99,7 +100,7 @@ def test_one_that_dies_does_not_take_the_others_and_says_why(tmp_path: Path) -> 
         "killed": "killed.ipynb: the kernel was killed (signal 9): out of memory, or by hand",
         "crashed": "crashed.ipynb: the kernel died of signal 11 (SIGSEGV)",
         "left": "left.ipynb: the kernel ended itself with exit code 7",
-        "raised": "raised.ipynb, cell 2: ValueError: the well is dry",
+        "raised": "raised.ipynb, cell 3: ValueError: the well is dry",
     }
     assert heard.reasons == {"fine": "", **failed}
     assert (tmp_path / "done/fine.html").is_file()
@@ -249,7 +250,7 @@ def test_a_signal_ends_the_kernels_lets_go_of_the_lock_and_publishes_nothing(
     mark = tmp_path / "pid"
     stub_notes(folder, REMEMBER.replace("out", repr(str(mark))) + "import time; time.sleep(600)")
     night = subprocess.Popen(
-        [sys.executable, "-m", "recall_core.cli", "nightly", "--date", "2026-07-31"],
+        [*RECALL, "nightly", "--date", "2026-07-31"],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -269,7 +270,7 @@ def test_kernels_end_when_the_night_is_killed(tmp_path: Path) -> None:
     folder = tiny_project(tmp_path / "p")
     mark = tmp_path / "pid"
     stub_notes(folder, REMEMBER.replace("out", repr(str(mark))) + "import time; time.sleep(600)")
-    night = subprocess.Popen([sys.executable, "-m", "recall_core.cli", "nightly"], cwd=folder)
+    night = subprocess.Popen([*RECALL, "nightly"], cwd=folder)
     wait_for(lambda: mark.is_file() and mark.read_text(), 60)
     night.kill()
     night.wait()

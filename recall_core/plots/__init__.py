@@ -2,6 +2,7 @@
 
 from recall_core.plots.cases import binned, calibration, frontier, funnel, histogram, steps
 from recall_core.plots.compare import kinds, strips, subsets, trend
+from recall_core.plots.gates import drift, grid, signal_frontiers
 from recall_core.plots.style import COLOURS, HATCHES, LABELS, STYLE, groups, use_style
 
 __all__ = [
@@ -11,11 +12,14 @@ __all__ = [
     "STYLE",
     "binned",
     "calibration",
+    "drift",
     "frontier",
     "funnel",
+    "grid",
     "groups",
     "histogram",
     "kinds",
+    "signal_frontiers",
     "steps",
     "strips",
     "subsets",
