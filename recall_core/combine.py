@@ -6,6 +6,7 @@ score = intercept + sum of coefficient * clip((value - mean) / scale, -limit, li
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -52,6 +53,11 @@ class Combination(Record):
         """
         pairs = zip(self.features, self.coefficients, strict=True)
         return tuple(name for name, coefficient in pairs if coefficient < 0)
+
+
+def available() -> bool:
+    """Whether scikit-learn is here, which fitting needs and scoring does not."""
+    return importlib.util.find_spec("sklearn") is not None
 
 
 def fit(rows: pd.DataFrame, features: Sequence[str], target: Target) -> Combination:

@@ -52,6 +52,26 @@ class Run:
         return {memory.id: memory for memory in every}
 
     @cached_property
+    def hubs(self) -> Mapping[str, tuple[str, ...]]:
+        """The questions each memory comes out on top of without answering them."""
+        won: dict[str, list[str]] = defaultdict(list)
+        columns = (self.rows[name] for name in ("ids", "expected", "query"))
+        for ids, expected, query in zip(*columns, strict=True):
+            if len(ids) and ids[0] not in expected:
+                won[ids[0]].append(query)
+        return {id_: tuple(queries) for id_, queries in won.items()}
+
+    def row(self, case_id: str) -> pd.DataFrame:
+        """The row of one case, as a frame of one line."""
+        at = self.places[case_id]
+        return self.rows.iloc[at : at + 1]
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each case stands in `rows`."""
+        return {id_: at for at, id_ in enumerate(self.rows["case_id"])}
+
+    @cached_property
     def cases(self) -> Mapping[str, Case]:
         """Every case of the fixture, by id."""
         return {case.id: case for case in self.fixture.cases} if self.fixture else {}
@@ -61,11 +81,13 @@ class Run:
 class Step:
     """What a gate gives, beside what another one gave.
 
-    `counts` and `before`: cases by outcome, in the order of `OUTCOMES`. `flips`: the cases whose outcome
-    differs, worse first: `case_id`, `query`, `before`, `after`, `better`, `top1`, `margin`.
+    `outcomes`: (n,) one word a case. `counts` and `before`: cases by outcome, in the order of `OUTCOMES`.
+    `flips`: the cases whose outcome differs, worse first: `case_id`, `query`, `before`, `after`, `better`,
+    `top1`, `margin`.
     """
 
     gate: Gate
+    outcomes: NDArray[np.object_]
     counts: pd.Series[int]
     before: pd.Series[int]
     flips: pd.DataFrame
@@ -79,7 +101,7 @@ def step(rows: pd.DataFrame, before: Gate, gate: Gate) -> Step:
     flips = rows.loc[changed, ["case_id", "query", "top1", "margin"]].assign(
         before=was[changed], after=now[changed], better=better[changed]
     )
-    return Step(gate, _counted(now), _counted(was), flips.sort_values("better", kind="stable"))
+    return Step(gate, now, _counted(now), _counted(was), flips.sort_values("better", kind="stable"))
 
 
 def _counted(words: NDArray[np.object_]) -> pd.Series[int]:
@@ -154,9 +176,10 @@ def _opened(at: NDArray[np.intp], by: NDArray[np.intp], n: int, m: int) -> NDArr
 
 def beaten_by(table: pd.DataFrame, counts: pd.Series[int]) -> pd.Series[float] | None:
     """A setting of the frontier that is no worse on answered and false recall, and better on one of them."""
-    more = table["answered"] - counts["answered"]
-    fewer = counts["false_recall"] - table["false_recall"]
-    found = table[table["on_frontier"] & (more >= 0) & (fewer >= 0) & (more + fewer > 0)]
+    front = table[table["on_frontier"]]
+    more = front["answered"].to_numpy() - counts["answered"]
+    fewer = counts["false_recall"] - front["false_recall"].to_numpy()
+    found = front[(more >= 0) & (fewer >= 0) & (more + fewer > 0)]
     return None if found.empty else found.sort_values(["false_recall", "answered"]).iloc[-1]
 
 
@@ -202,21 +225,12 @@ def draw(table: pd.DataFrame, ax: Axes, counts: pd.Series[int], *, star: bool = 
     return ax
 
 
-def failures(rows: pd.DataFrame, gate: Gate) -> pd.DataFrame:
-    """The cases that do not pass this gate, by outcome: `case_id`, `outcome`, `query`, the worst first."""
-    words = gates.outcomes(rows, gate)
-    failed = rows[["case_id", "query"]].assign(outcome=pd.Categorical(words, OUTCOMES[::-1], ordered=True))
-    failed = failed[~words.isin(GOOD)].sort_values("outcome", kind="stable")
-    return failed.astype({"outcome": str})[["case_id", "outcome", "query"]].reset_index(drop=True)
-
-
-def hubs(rows: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
-    """The questions each memory comes out on top of without answering them."""
-    won: dict[str, list[str]] = defaultdict(list)
-    for ids, expected, query in zip(rows["ids"], rows["expected"], rows["query"], strict=True):
-        if len(ids) and ids[0] not in expected:
-            won[ids[0]].append(query)
-    return {id_: tuple(queries) for id_, queries in won.items()}
+def failures(rows: pd.DataFrame, outcomes: NDArray[np.object_], most: int | None = None) -> pd.DataFrame:
+    """The cases that do not pass, by outcome, the worst first: `case_id`, `outcome`, `query`."""
+    found = [np.flatnonzero(outcomes == name) for name in OUTCOMES[::-1] if name not in GOOD]
+    at = np.concatenate(found)[:most]
+    listed = rows[["case_id", "query"]].iloc[at].assign(outcome=outcomes[at])
+    return listed[["case_id", "outcome", "query"]].reset_index(drop=True)
 
 
 def recorded(row: pd.Series[float]) -> Ranking:
@@ -230,8 +244,7 @@ def neighbours(run: Run, case_id: str, ranking: Ranking, k: int = 8) -> pd.DataF
     `rank` (NaN: not found), `id`, `text`, `score` (NaN: the run did not keep it), `expected`, and `wins`:
     of how many questions the memory comes out on top without answering them.
     """
-    row = run.rows[run.rows["case_id"] == case_id].iloc[0]
-    won = hubs(run.rows)
+    row = run.row(case_id).iloc[0]
     rank = dict(zip(row["expected"], row["ranks"], strict=True))
     shown = [(float(at), hit.id, hit.score) for at, hit in enumerate(ranking.hits, 1)]
     shown = [hit for hit in shown if hit[0] <= k or hit[1] in rank]
@@ -245,7 +258,7 @@ def neighbours(run: Run, case_id: str, ranking: Ranking, k: int = 8) -> pd.DataF
             "text": run.memories[id_].text if id_ in run.memories else "",
             "score": score,
             "expected": id_ in rank,
-            "wins": len(won.get(id_, ())),
+            "wins": len(run.hubs.get(id_, ())),
         }
         for at, id_, score in sorted(shown, key=lambda hit: (np.isnan(hit[0]), hit[0]))
     ]

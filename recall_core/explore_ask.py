@@ -139,11 +139,10 @@ class Library:
 
     def ranking(self, run: explore.Run, case_id: str) -> tuple[Ranking, str]:
         """Every memory of a case's own store, ranked; or the recorded hits, and why there are no more."""
-        row = run.rows[run.rows["case_id"] == case_id].iloc[0]
         try:
             return self._one(lambda: self._rank(run, case_id)), ""
         except RecallError as error:
-            return explore.recorded(row), f"Only the hits that the run kept: {error}"
+            return explore.recorded(run.row(case_id).iloc[0]), f"Only the hits that the run kept: {error}"
 
     def _one(self, work: Callable[[], T]) -> T:
         return self._thread.submit(work).result()

@@ -29,7 +29,7 @@ class Desk:
         self,
         root: Path,
         *,
-        run: str = "",
+        run: str | explore.Run = "",
         fixture: str = "",
         gate: Sequence[float] = (),
         drafts_path: str = "data/drafts.json",
@@ -40,20 +40,24 @@ class Desk:
         self.drafts_path = drafts_path
         self.on_run: dict[str, Callable[[], None]] = {}
         self.on_gate: dict[str, Callable[[], None]] = {}
+        self._step: tuple[tuple[Gate, Gate], explore.Step] | None = None
         self._tables: dict[tuple[str, str], tuple[pd.DataFrame, str]] = {}
-        self.open(self.library.run(run, fixture), Gate(*gate) if gate else None)
+        self.open(self._opened(run), Gate(*gate) if gate else None)
 
     def open(self, run: explore.Run, gate: Gate | None = None) -> None:
         """Explore this run, from this gate or its own. Flips are told against its own."""
-        self.run = run
+        self.run, self._step = run, None
         self.before, self.why = explore.starting_gate(run)
         self.gate = gate or self.before
         self.dials = explore.dials(run.rows, self.before, self.gate)
         self.table = explore.settings(run.rows, *self.dials)
 
-    def pick(self, wanted: str) -> None:
+    def _opened(self, run: str | explore.Run) -> explore.Run:
+        return self.library.run(run, self.fixture) if isinstance(run, str) else run
+
+    def pick(self, wanted: str | explore.Run) -> None:
         """Explore another run. Raises RecallError when it cannot be opened; the present one then stays."""
-        self.open(self.library.run(wanted, self.fixture))
+        self.open(self._opened(wanted))
         for told in self.on_run.values():
             told()
 
@@ -64,8 +68,11 @@ class Desk:
             told()
 
     def step(self) -> explore.Step:
-        """What the gate gives now, beside the one it is compared with."""
-        return explore.step(self.run.rows, self.before, self.gate)
+        """What the gate gives now, beside the one it is compared with; worked out once for all panels."""
+        asked = (self.before, self.gate)
+        if self._step is None or self._step[0] != asked:
+            self._step = asked, explore.step(self.run.rows, self.before, self.gate)
+        return self._step[1]
 
     def about(self) -> str:
         """The run in a line or two, as HTML."""
@@ -122,5 +129,5 @@ class Desk:
 
     def failures(self) -> list[tuple[str, str]]:
         """(what to show, case id) of the cases that fail under the present gate, the worst first."""
-        found = explore.failures(self.run.rows, self.gate).head(LISTED)
+        found = explore.failures(self.run.rows, self.step().outcomes, LISTED)
         return [(f"{show.SAID[c.outcome]} · {c.case_id} · {c.query}", c.case_id) for c in found.itertuples()]

@@ -57,7 +57,7 @@ STYLE = """<style>
 .recall .dim {color: var(--jp-ui-font-color2, #666);}
 .recall .good {color: #0072b2;} .recall .bad {color: #cc3311;}
 .recall tr.hit td {background: rgba(0, 114, 178, .1);}
-.recall .scroll {max-height: 300px; overflow: auto;}
+.recall-live .scroll {max-height: 300px; overflow: auto;}
 .recall .tiles {display: flex; flex-wrap: wrap; gap: 8px; margin: 6px 0;}
 .recall .tile {border: 1px solid var(--jp-border-color2, #ddd); border-radius: 6px; padding: 4px 10px;
   min-width: 100px; flex: 1; line-height: 1.3;}
@@ -71,7 +71,7 @@ STYLE = """<style>
   color: #cc3311; -webkit-text-stroke: 1px #fff;}
 .jp-OutputArea:has(.recall-live) .jp-OutputArea-child:has(.recall-still, .jp-RenderedImage)
   {display: none;}
-.recall h4 {margin: 8px 0 2px; font-size: 13px;}
+.recall h4 {margin: 8px 0 2px; font-size: 13px; font-weight: 600;}
 </style>"""
 
 
@@ -126,7 +126,8 @@ def flips(step: Step, before: Gate) -> str:
         for row in step.flips.head(MOST_FLIPS).itertuples()
     ]
     more = note(f"and {n - MOST_FLIPS} more") if n > MOST_FLIPS else ""
-    head = f"<h4>{n} cases flip against {escape(str(before))}: {n - worse} for the better, {worse} not</h4>"
+    flip = "case flips" if n == 1 else "cases flip"
+    head = f"<h4>{n} {flip} against {escape(str(before))}: {n - worse} for the better, {worse} not</h4>"
     table = tabulated(
         ("", "case", "question", "outcome", "score", "margin"), lines, numbers=(4, 5), words=(0, 1, 3)
     )
@@ -180,15 +181,16 @@ def _stream(ranking: Ranking, found: Asked) -> str:
 
 def neighbours(run: Run, case_id: str, table: pd.DataFrame, gate: Gate, remark: str = "") -> str:
     """A case: what was asked, what came out on top, where the expected memory stood, whom the winner beat."""
-    row = run.rows[run.rows["case_id"] == case_id].iloc[0]
+    line = run.row(case_id)
+    row = line.iloc[0]
     said = gates.explain(explore.recorded(row), gate) if not row["failed"] else f"failed: {row['error']}"
-    outcome = SAID[str(gates.outcomes(run.rows[run.rows["case_id"] == case_id], gate).iloc[0])]
+    outcome = SAID[str(gates.outcomes(line, gate).iloc[0])]
     case = run.cases.get(case_id)
     why = f"Must stay silent: {case.silent_because}" if case and case.silent_because else ""
     head = f"<h4>{escape(case_id)}, {outcome}: “{escape(row['query'])}”</h4>{ruling(said)}{note(why)}"
     lines = [
         (
-            _rank(line.rank),
+            "not found" if math.isnan(line.rank) else f"{line.rank:.0f}",
             line.id,
             line.text,
             _number(line.score) if line.score == line.score else "not kept",
@@ -211,7 +213,7 @@ def _hub(run: Run, row: pd.Series[float]) -> str:
     if not len(row["ids"]) or row["ids"][0] in row["expected"]:
         return ""
     winner = row["ids"][0]
-    queries = explore.hubs(run.rows)[winner]
+    queries = run.hubs[winner]
     if len(queries) == 1:
         return note(f"{winner} comes out on top of this question alone: it is near, it is no hub.")
     listed = "".join(f"<li>{escape(query)}</li>" for query in queries[: 2 * TOP])
@@ -289,10 +291,6 @@ def tabulated(
 def _short(memory: Memory, length: int = 160) -> str:
     text = " ".join(f"{memory.title}: {memory.text}".split()) if memory.title else memory.text
     return text if len(text) <= length else f"{text[:length].rstrip()}…"
-
-
-def _rank(rank: float) -> str:
-    return "not found" if math.isnan(rank) else f"{rank:.0f}"
 
 
 def _number(value: float) -> str:

@@ -24,7 +24,9 @@ def runs(desk: Desk) -> Panel:
 
         choices = desk.library.choices()
         held = next((given for shown, given in choices if shown == desk.run.name), None)
-        pick = w.Dropdown(options=choices, value=held, description="run", layout=w.Layout(width="420px"))
+        pick = w.Dropdown(
+            options=choices, value=held, description="run", layout=w.Layout(width="420px", max_width="98%")
+        )
         about = w.HTML(_page(desk.about()))
 
         def change(_: object) -> None:
@@ -147,7 +149,7 @@ def ask(desk: Desk, question: str, shelf: str = NOTES) -> Panel:
         import ipywidgets as w
 
         text = w.Text(question, continuous_update=False, description="question", placeholder="then Enter")
-        text.layout = w.Layout(width="620px")
+        text.layout = w.Layout(width="620px", max_width="98%")
         where = w.ToggleButtons(options=SHELVES, value=shelf, style={"button_width": "80px"})
         shown, row = w.HTML(), _Marking(w, desk)
         kept: list[Asked] = []
@@ -187,7 +189,7 @@ def failures(desk: Desk) -> Panel:
     def live() -> Any:
         import ipywidgets as w
 
-        pick = w.Dropdown(description="failed", layout=w.Layout(width="860px"))
+        pick = w.Dropdown(description="failed", layout=w.Layout(width="860px", max_width="98%"))
         shown, row = w.HTML(), _Marking(w, desk)
         told: list[str] = []
 
@@ -230,7 +232,7 @@ class _Marking:
 
     def __init__(self, w: Any, desk: Desk) -> None:
         self.desk = desk
-        self.answer = w.Dropdown(description="expected", layout=w.Layout(width="480px"))
+        self.answer = w.Dropdown(description="expected", layout=w.Layout(width="480px", max_width="98%"))
         self.why = w.Text(placeholder="why nothing answers it", layout=w.Layout(width="240px"))
         self.button = w.Button(description="Mark as a case draft", layout=w.Layout(width="160px"))
         self.said = w.HTML()

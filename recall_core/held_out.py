@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ def scores(rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], list[com
     """
     found = {name: rows[name].to_numpy(np.float64) for name in signals.SIGNALS}
     tune = rows[rows["half"] == "tune"]
-    fitted = [combine.fit(tune, FEATURES, target) for target in TARGETS]
+    fitted = [combine.fit(tune, FEATURES, target) for target in TARGETS] if combine.available() else []
     for combination in fitted:
         found[f"combination, against {combination.target}"] = combine.score(rows, combination)
     return found, fitted
@@ -99,10 +99,13 @@ def curves(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]]) -> 
     return pd.concat(found)[columns].sort_values(["signal", "false_recall"], ignore_index=True)
 
 
-def calibrated(rows: pd.DataFrame, combination: combine.Combination) -> pd.DataFrame:
-    """Stated chance of being right against what came true, on the test half, as `stats.reliability`."""
-    test = rows[rows["half"] == "test"]
-    chance = 1 / (1 + np.exp(-combine.score(test, combination)))
+def calibrated(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.DataFrame:
+    """The last combination's stated chance of being right against what came true on the test half.
+
+    As `stats.reliability`; without a combination, of no cases.
+    """
+    test = rows[rows["half"] == "test"] if fitted else rows[:0]
+    chance = 1 / (1 + np.exp(-combine.score(test, fitted[-1]))) if fitted else np.zeros(0)
     return stats.reliability(chance, test["place"] == "right_first")
 
 

@@ -150,7 +150,9 @@ def test_a_baseline_is_compared_with_too(tmp_path: Path) -> None:
     assert list(one.flips["case_id"]) == ["a", "b"]
     other = night(measured(), TONIGHT)
     other["embedders"][0]["name"] = "wide"
-    without = changes.since(tmp_path, [], other, [result_of(rows(), GATE, embedder="wide")], ("spring", folder, held))
+    without = changes.since(
+        tmp_path, [], other, [result_of(rows(), GATE, embedder="wide")], ("spring", folder, held)
+    )
     assert without.compared[1].reason == "it does not hold this embedder"
 
 
@@ -247,7 +249,9 @@ def test_the_trend_is_one_sentence() -> None:
 
 
 def test_no_trend_is_drawn_through_another_fixture() -> None:
-    held = nights([8] * 10, fixture={"sha256": "b" * 64}) + [line(f"2026-08-{day:02}", 3) for day in range(1, 6)]
+    held = nights([8] * 10, fixture={"sha256": "b" * 64}) + [
+        line(f"2026-08-{day:02}", 3) for day in range(1, 6)
+    ]
     (now,) = history.measured([held[-1]], "mini")
     found = changes.trends(held[:-1], [now])
     assert [one.nights for one in found] == [5, 5]

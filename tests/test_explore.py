@@ -1,6 +1,7 @@
 """Exploring: what a gate setting changes, asking, what beat a failed case, drafts, and the two notebooks."""
 
 import json
+import re
 import shutil
 import statistics
 import sys
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import ipywidgets
 import nbformat
 import numpy as np
 import pandas as pd
@@ -31,7 +33,9 @@ from recall_core import (
     fixtures,
     gates,
     notebooks,
+    runs,
     scoring,
+    stats,
 )
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
@@ -56,6 +60,11 @@ OPEN = Gate(0.0)
 
 def run_of(rows: list[Row], gate: Gate = OPEN, fixture: Fixture | None = None) -> explore.Run:
     return explore.Run("a run", "hash", HashEmbedder().fingerprint, gate, scoring.frame(rows), fixture)
+
+
+def desk_of(run: explore.Run, root: Path) -> explore_desk.Desk:
+    (root / config.NAME).write_text(SETTINGS)
+    return explore_desk.Desk(root, run=run)
 
 
 def many(n: int = 2_000) -> pd.DataFrame:
@@ -118,8 +127,8 @@ def test_flips_are_the_cases_whose_outcome_differs(rows: list[Row], one: Gate, t
 
 
 @few_examples
-@given(row_lists, some_gates)
-def test_settings_count_what_trying_each_gate_counts(rows: list[Row], gate: Gate) -> None:
+@given(row_lists)
+def test_settings_count_what_trying_each_gate_counts(rows: list[Row]) -> None:
     table = scoring.frame(rows)
     score, delta = explore.Dial(0.0, 1.0, 0.25), explore.Dial(0.0, 0.5, 0.25)
     tried = gates.sweep(table, [Gate(s, d) for s in score.settings for d in delta.settings], Gate(0.0, 0.0))
@@ -170,51 +179,27 @@ def test_the_star_lies_where_the_counts_are() -> None:
     points = explore.settings(table, *explore.dials(table, Gate(0.5, 0.0)))
     few, all_ = (explore.step(table, OPEN, gate).counts for gate in (Gate(0.5, 0.02), Gate(0.5, 0.0)))
     picture = explore_html.picture(points, few, star=False)
-    place = [
-        [
-            float(part.split("%")[0])
-            for part in picture.star(counts).split('recall-star" style="')[1].split(": ")[1:3]
-        ]
+    (few_x, few_y), (all_x, all_y) = (
+        [float(found) for found in re.findall(r"(?:left|top): ([\d.]+)%", picture.star(counts))]
         for counts in (few, all_)
-    ]
-    assert place[0][0] < place[1][0] < 100, "more false recalls lie further right"
-    assert place[0][1] > place[1][1] > 0, "more answers lie higher"
+    )
+    assert few_x < all_x < 100, "more false recalls lie further right"
+    assert few_y > all_y > 0, "more answers lie higher"
     assert picture.png.startswith(b"\x89PNG")
 
 
 # Speed
 
 
-def step_everything(desk: explore_desk.Desk, gate: Gate) -> None:
-    """All that a slider step makes anew."""
-    desk.gate = gate
-    step = desk.step()
-    desk.counted(step)
-    desk.flips(step)
-    desk.failures()
-
-
-def bare_desk(run: explore.Run, root: Path) -> explore_desk.Desk:
-    desk = explore_desk.Desk.__new__(explore_desk.Desk)
-    desk.root, desk.on_run, desk.on_gate, desk._tables = root, {}, {}, {}
-    desk.library = explore_ask.Library.__new__(explore_ask.Library)
-    desk.library.ranking = lambda run, id_: (  # type: ignore[method-assign]
-        explore.recorded(run.rows[run.rows["case_id"] == id_].iloc[0]),
-        "",
-    )
-    desk.open(run)
-    return desk
-
-
 def test_a_slider_step_on_2000_cases_takes_less_than_100_ms(tmp_path: Path) -> None:
-    desk = bare_desk(explore.Run("many", "hash", "f", Gate(0.8, 0.01), many()), tmp_path)
+    desk = desk_of(explore.Run("many", "hash", "f", Gate(0.8, 0.01), many()), tmp_path)
     widget = explore_widgets._Gate(desk)
     explore_widgets.failures(desk).live()
     spent = []
     for delta in np.linspace(0.0, 0.05, 25):
-        start = time.perf_counter()
+        start = time.process_time()  # what others do on this machine meanwhile is not ours
         widget.delta.value = float(delta)
-        spent.append(time.perf_counter() - start)
+        spent.append(time.process_time() - start)
     assert "cases flip against min_score 0.8, delta 0.01" in widget.flips.value
     assert statistics.median(spent) < 0.1, f"{1e3 * statistics.median(spent):.0f} ms"
 
@@ -225,24 +210,22 @@ def test_a_slider_step_on_2000_cases_takes_less_than_100_ms(tmp_path: Path) -> N
 def test_sliders_follow_a_run_with_another_range(tmp_path: Path) -> None:
     low = run_of([right(0.2, 0.1, id_="l"), silent(0.1, 0.01)], Gate(0.15, 0.02))
     high = run_of([right(0.95, 0.5, id_="h"), silent(0.9, 0.4)], Gate(0.92, 0.45))
-    desk = bare_desk(low, tmp_path)
+    desk = desk_of(low, tmp_path)
     widget = explore_widgets._Gate(desk)
     assert (widget.min_score.value, widget.delta.value) == (0.15, 0.02)
     for run in (high, low, high):
-        desk.library.run = lambda wanted, fixture, run=run: run  # type: ignore[method-assign, misc]
-        desk.fixture = ""
-        desk.pick("any")
+        desk.pick(run)
         assert (widget.min_score.value, widget.delta.value) == (run.gate.min_score, run.gate.delta)
         assert "No case flips" in widget.flips.value
 
 
 def test_the_margin_can_be_switched_off_and_the_reference_moved(tmp_path: Path) -> None:
-    desk = bare_desk(run_of([right(0.9, 0.01), silent(0.8, 0.5)], Gate(0.5, 0.02)), tmp_path)
+    desk = desk_of(run_of([right(0.9, 0.01), silent(0.8, 0.5)], Gate(0.5, 0.02)), tmp_path)
     widget = explore_widgets._Gate(desk)
     widget.margin.value = False
     assert desk.gate == Gate(0.5)
     assert widget.delta.disabled
-    assert "1 cases flip" in widget.flips.value or "1 case flips" in widget.flips.value
+    assert "1 case flips against min_score 0.5, delta 0.02" in widget.flips.value
     widget.keep.click()
     assert "No case flips against min_score 0.5" in widget.flips.value
     widget.margin.value = True
@@ -280,15 +263,17 @@ def hub_run() -> explore.Run:
 
 
 def test_failed_cases_come_worst_first() -> None:
-    failed = explore.failures(hub_run().rows, Gate(0.85))
+    rows = hub_run().rows
+    failed = explore.failures(rows, explore.step(rows, OPEN, Gate(0.85)).outcomes)
     told = failed[["case_id", "outcome"]].to_records(index=False).tolist()
     assert told == [("one", "misled"), ("tied", "misled")]
-    assert list(explore.failures(hub_run().rows, OPEN)["outcome"]) == ["false_recall", "misled", "misled"]
+    worst = explore.failures(rows, explore.step(rows, OPEN, OPEN).outcomes, 2)
+    assert list(worst["outcome"]) == ["false_recall", "misled"]
 
 
 def test_a_hub_is_named_with_the_questions_it_wins() -> None:
     run = hub_run()
-    assert explore.hubs(run.rows)["hub"] == ("first?", "second?")
+    assert run.hubs["hub"] == ("first?", "second?")
     row = run.rows.iloc[0]
     table = explore.neighbours(run, "one", explore.recorded(row))
     told = table[["rank", "id", "expected", "wins"]].to_records(index=False).tolist()
@@ -343,8 +328,6 @@ def report_of(project: Path, day: str = "2026-07-31", *, fingerprint: str | None
     folder = project / "reports" / day
     (folder / "runs").mkdir(parents=True)
     rows = explore_ask.Library(project).run("hash").rows
-    from recall_core import runs
-
     rows = rows.assign(outcome=gates.outcomes(rows, Gate(0.1, 0.02)))
     entries = []
     for name, passed in (("hash", 5), ("e5", 9)):
@@ -561,7 +544,7 @@ def test_two_who_mark_at_once_both_keep_theirs(tmp_path: Path) -> None:
 
 def test_the_button_marks_once_and_says_where(project: Path) -> None:
     desk = explore_desk.Desk(project, run="hash")
-    row = explore_widgets._Marking(__import__("ipywidgets"), desk)
+    row = explore_widgets._Marking(ipywidgets, desk)
     row.about("Какой размер?", SEEN, None)
     row.answer.value = explore_desk.SILENT
     row.why.value = "not noted"
@@ -608,8 +591,6 @@ def test_the_first_run_tells_what_its_prose_says(project: Path) -> None:
 
 
 def test_numbers_in_words_give_count_share_and_interval() -> None:
-    from recall_core import stats
-
     counted = stats.with_intervals(scoring.summarise(gated(published_rows(), OPEN)))
     html = explore_first.shares(counted, {"false_recall": "said something"})
     low, high = stats.wilson(5, 5)

@@ -49,7 +49,14 @@ def test_lines_are_added_at_the_end_and_read_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [b'{"started": "2026', b"\xff\xfe\n", b"[]\n", b"7\n", b'{"started": "x", "embedders": [{}]}\n', b"null\n"],
+    [
+        b'{"started": "2026',
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"7\n",
+        b'{"started": "x", "embedders": [{}]}\n',
+        b"null\n",
+    ],
 )
 def test_a_broken_line_is_skipped_with_a_warning_and_left_as_it_is(tmp_path: Path, broken: bytes) -> None:
     path = tmp_path / "history.jsonl"
@@ -143,7 +150,10 @@ def test_the_last_comparable_nights_end_at_the_first_that_is_not() -> None:
     assert history.series(days, only(days[-1]), "recall@1", 30) == [
         (f"2026-07-0{day}", day, 10) for day in (4, 5, 6, 7)
     ]
-    assert history.series(days, only(days[-1]), "recall@1", 2) == [("2026-07-06", 6, 10), ("2026-07-07", 7, 10)]
+    assert history.series(days, only(days[-1]), "recall@1", 2) == [
+        ("2026-07-06", 6, 10),
+        ("2026-07-07", 7, 10),
+    ]
     days[4] = line("2026-07-05", 5, delta=0.3)
     assert len(history.series(days, only(days[-1]), "recall@1", 30)) == 4
     assert len(history.series(days, only(days[-1]), "passed", 30)) == 2

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-
-from nights import stub_notes, tiny_project
 from nights import order as order_of
+from nights import stub_notes, tiny_project
+from test_history import line as line_of_history
 
 from recall_core import baselines, cli, history, jobs, nightly, nightwork, notebooks, provenance, publishing
 from recall_core.records import ConfigError, RecallError
@@ -26,6 +26,9 @@ embedders = ["hash"]
 min_score = 0.1
 delta = 0.02
 """
+
+
+LINE = line_of_history()
 
 
 def make_project(folder: Path, settings: str = SETTINGS) -> Path:
@@ -130,19 +133,34 @@ def test_a_commit_is_named_in_a_checkout() -> None:
     assert provenance.commit_of(ROOT) == "unknown" or len(provenance.commit_of(ROOT).split()[0]) == 40
 
 
+FLOOR = '\n[[floors]]\nembedder = "hash"\nmetric = "recall@1"\nmax = {}\n'
+
+
+def add_settings(folder: Path, text: str) -> None:
+    path = folder / "recall.toml"
+    path.write_text(path.read_text() + text)
+
+
 def test_a_floor_that_holds_ends_with_0_and_a_broken_one_with_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    floors = '[[floors]]\nembedder = "hash"\nmetric = "recall@1"\nmin = 0.9\n'
-    folder = make_project(tmp_path / "p", SETTINGS + floors)
-    assert recall(folder, monkeypatch, "nightly", "--date", "2026-07-31") == 1
+    settings = (tiny / "recall.toml").read_text()
+    add_settings(tiny, FLOOR.format(0.5))
+    assert recall(tiny, monkeypatch, "nightly", "--date", "2026-07-31") == 1
     said = capsys.readouterr().err
-    assert "hash, recall@1" in said
-    assert "wanted at least 90.0%" in said
-    (folder / "recall.toml").write_text(SETTINGS + floors.replace("0.9", "0.1"))
-    assert recall(folder, monkeypatch, "nightly", "--date", "2026-07-31") == 0
-    text = (folder / "reports/2026-07-31/RECALL-EVAL-31-07-2026.md").read_text()
+    assert (
+        "floor broken: hash, recall@1: 100.0% (3/3) [44, 100], wanted at most 50.00%; 50.0 points above"
+        in said
+    )
+    (tiny / "recall.toml").write_text(settings + FLOOR.format(1.0))
+    assert recall(tiny, monkeypatch, "nightly", "--date", "2026-07-31") == 0
+    shown = capsys.readouterr().out
+    assert "all 1 floors hold" in shown
+    text = (tiny / "reports/2026-07-31/RECALL-EVAL-31-07-2026.md").read_text()
     assert "**All 1 floors hold.**" in text
+    assert "| hash | the run of 2026-07-31 | 3/3 to 3/3 | 1.000 |" in text
+    first, second = history.read(tiny / "reports")
+    assert (len(first["broken"]), second["broken"]) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -217,9 +235,24 @@ def test_the_second_of_two_nights_says_who_holds_the_lock(tmp_path: Path) -> Non
 
 def test_a_lock_whose_holder_died_does_not_stop_the_next_night(tmp_path: Path) -> None:
     (tmp_path / ".nightly.lock").touch()
-    (tmp_path / ".nightly.json").write_text('{"pid": 1}')
-    with publishing.locked(tmp_path), pytest.raises(TimeoutError):
-        FileLock(tmp_path / ".nightly.lock").acquire(timeout=0)
+    (tmp_path / ".nightly.json").write_text('{"pid": 1, "since": "then"}')
+    with publishing.locked(tmp_path) as stale:
+        assert stale == "the run before (process 1, since then) died holding the lock"
+        with pytest.raises(TimeoutError):
+            FileLock(tmp_path / ".nightly.lock").acquire(timeout=0)
+    with publishing.locked(tmp_path) as stale:
+        assert stale == ""
+
+
+@pytest.mark.parametrize("held", ["", "{", "[]", "null"])
+def test_a_lock_whose_owner_cannot_be_read_is_held_all_the_same(tmp_path: Path, held: str) -> None:
+    with publishing.locked(tmp_path):
+        (tmp_path / ".nightly.json").write_text(held)
+        with (
+            pytest.raises(RecallError, match="process unknown, since unknown"),
+            publishing.locked(tmp_path),
+        ):
+            pass
 
 
 def test_an_undeclared_parameter_is_refused(tmp_path: Path) -> None:
@@ -241,7 +274,8 @@ def test_a_night_whose_notebook_fails_reports_it_and_ends_with_3(
     source: str,
     said: str,
 ) -> None:
-    folder = make_project(tmp_path / "p")
+    folder = tiny_project(tmp_path / "p")
+    add_settings(folder, FLOOR.format(1.0))
     stub_notes(folder, source)
     assert recall(folder, monkeypatch, "nightly", "--date", "2026-07-31") == 3
     assert said in capsys.readouterr().err
@@ -251,17 +285,69 @@ def test_a_night_whose_notebook_fails_reports_it_and_ends_with_3(
 
 
 def test_a_night_that_dies_leaves_the_report_of_the_day_whole(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = project / "reports/2026-07-31/RECALL-EVAL-31-07-2026.md"
+    nightly.run(order_of(tiny))
+    report = tiny / "reports/2026-07-31/RECALL-EVAL-31-07-2026.md"
     before = report.read_bytes()
 
     def die(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(nightly.report, "markdown", die)
-    assert recall(project, monkeypatch, "nightly", "--date", "2026-07-31") == 3
+    assert recall(tiny, monkeypatch, "nightly", "--date", "2026-07-31") == 3
     assert report.read_bytes() == before
+    assert len(history.read(tiny / "reports")) == 1
+    (*_, log) = sorted((tiny / "reports/logs").iterdir())
+    assert "ended early, nothing was published: OSError" in log.read_text()
+
+
+@pytest.mark.parametrize("dies_at", [1, 2, 3, 4, 5])
+def test_a_night_killed_at_any_step_of_publishing_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    work, final = tmp_path / ".2026-07-31.x.work", tmp_path / "2026-07-31"
+    for folder, text in ((work, "new"), (final, "old")):
+        folder.mkdir()
+        (folder / "report.md").write_text(text)
+    steps = 0
+
+    class Killed(BaseException):
+        pass
+
+    def dying(real: Any) -> Any:
+        def step(*given: Any, **named: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == dies_at:
+                raise Killed
+            return real(*given, **named)
+
+        return step
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", dying(Path.rename))
+        patched.setattr(publishing.shutil, "rmtree", dying(shutil.rmtree))
+        patched.setattr(publishing.history, "append", dying(history.append))
+        patched.setattr(Path, "unlink", dying(Path.unlink))
+        with pytest.raises(Killed):
+            publishing.publish(work, final, LINE)
+    publishing.recover(tmp_path)
+    assert (final / "report.md").read_text() == "new"
+    assert [held["started"] for held in history.read(tmp_path)] == [LINE["started"]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2026-07-31", "history.jsonl"]
+
+
+def test_a_night_killed_before_the_decision_never_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / ".2026-07-31.x.work"
+    work.mkdir()
+    monkeypatch.setattr(Path, "replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        publishing.publish(work, tmp_path / "2026-07-31", LINE)
+    publishing.recover(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_night_killed_between_the_two_renames_is_undone_by_the_next(tmp_path: Path) -> None:
@@ -273,10 +359,168 @@ def test_a_night_killed_between_the_two_renames_is_undone_by_the_next(tmp_path: 
 
 
 def test_publishing_replaces_the_report_of_the_same_day(tmp_path: Path) -> None:
-    work, final = tmp_path / ".2026-07-31.work", tmp_path / "2026-07-31"
+    work, final = tmp_path / ".2026-07-31.x.work", tmp_path / "2026-07-31"
     for folder, text in ((work, "new"), (final, "old")):
         folder.mkdir()
         (folder / "report.md").write_text(text)
     publishing.publish(work, final)
     assert [path.name for path in tmp_path.iterdir()] == ["2026-07-31"]
     assert (final / "report.md").read_text() == "new"
+
+
+def test_a_broken_floor_and_a_failed_notebook_end_with_3_and_both_are_said(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_settings(tiny, FLOOR.format(0.5) + '[pages]\nvault = "v"\nprobes = "p"\n')
+    assert recall(tiny, monkeypatch, "nightly") == 3
+    said = capsys.readouterr().err
+    assert "pages has no results" in said
+    assert "floor broken: hash, recall@1" in said
+
+
+def test_a_model_that_cannot_be_had_costs_its_own_jobs_only(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (tiny / "recall.toml").read_text()
+    (tiny / "recall.toml").write_text(settings.replace('["hash"]', '["hash", "all-MiniLM-L6-v2-int8"]'))
+
+    def offline(names: list[str], *_: object, **__: object) -> None:
+        if "hash" not in names:
+            raise RecallError("no network")
+
+    monkeypatch.setattr(nightwork.catalogue, "pull_missing", offline)
+    night = nightly.run(order_of(tiny))
+    assert [result.embedder for result in night.results] == ["hash"]
+    assert night.missing == [
+        *("all-MiniLM-L6-v2-int8 has no results: no network", "embedders has no results: no network"),
+    ]
+
+
+def test_only_runs_the_jobs_named_and_never_replaces_a_whole_report(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_settings(tiny, FLOOR.format(1.0) + '[pages]\nvault = "v"\nprobes = "p"\n')
+    assert recall(tiny, monkeypatch, "nightly", "--only", "hash", "--date", "2026-07-30") == 0
+    assert "all 1 floors hold" in capsys.readouterr().out
+    text = (tiny / "reports/2026-07-30/RECALL-EVAL-30-07-2026.md").read_text()
+    assert "| asked for | only hash (--only); floors on anything else were not checked |" in text
+    assert [held["only"] for held in history.read(tiny / "reports")] == [["hash"]]
+    assert recall(tiny, monkeypatch, "nightly", "--only", "hash", "--date", "2026-07-30") == 0
+    recall(tiny, monkeypatch, "nightly", "--date", "2026-07-30")
+    capsys.readouterr()
+    assert recall(tiny, monkeypatch, "nightly", "--only", "hash", "--date", "2026-07-30") == 2
+    assert "holds a whole report" in capsys.readouterr().err
+    assert recall(tiny, monkeypatch, "nightly", "--only", "hush") == 2
+    assert "no job is called hush; there are hash, pages" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_would_run_and_touches_nothing(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = (tiny / "recall.toml").read_text()
+    (tiny / "recall.toml").write_text(settings.replace('["hash"]', '["hash", "all-MiniLM-L6-v2-int8"]'))
+    assert recall(tiny, monkeypatch, "nightly", "--dry-run") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("fixture   data/tiny.json: tiny 1.0.0, 4 cases, SHA-256 ")
+    assert shown[1].startswith("model     hash: here, fingerprint ")
+    assert shown[2] == "model     all-MiniLM-L6-v2-int8: would be fetched"
+    assert shown[3].startswith("job       hash: notebooks/10_note_recall.ipynb (fixture='data/tiny.json'")
+    assert shown[-1] == "at once   2, each at most 900 seconds"
+    assert not (tiny / "reports").exists()
+
+
+def test_old_reports_are_pruned_and_history_and_baselines_kept(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in (28, 29):
+        nightly.run(order_of(tiny, date(2026, 7, day)))
+    assert recall(tiny, monkeypatch, "baseline", "set", "spring", "--date", "2026-07-28") == 0
+    assert recall(tiny, monkeypatch, "baseline", "set") == 0
+    nightly.run(order_of(tiny, date(2026, 7, 30), keep=1))
+    reports = tiny / "reports"
+    assert sorted(path.name for path in reports.iterdir()) == [
+        *(".nightly.lock", "2026-07-30", "baselines", "history.jsonl", "logs"),
+    ]
+    assert [log.name[:10] for log in (reports / "logs").iterdir()] == ["2026-07-30"]
+    assert [held["date"] for held in history.read(reports)] == ["2026-07-28", "2026-07-29", "2026-07-30"]
+    text = (reports / "2026-07-30/RECALL-EVAL-30-07-2026.md").read_text()
+    assert "| hash | baseline default of 2026-07-29 | 3/3 to 3/3 |" in text
+    capsys.readouterr()
+    assert recall(tiny, monkeypatch, "baseline", "list") == 0
+    assert [text.split()[:2] for text in capsys.readouterr().out.splitlines()] == [
+        *(["default", "2026-07-29"], ["spring", "2026-07-28"]),
+    ]
+
+
+def test_the_report_just_written_is_kept_whatever_its_date(tmp_path: Path) -> None:
+    for name in ("2026-01-01", "2026-01-02", "2026-01-03", "not-a-report"):
+        (tmp_path / name).mkdir()
+    assert publishing.prune(tmp_path, 1, "2026-01-01") == ["2026-01-02"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2026-01-01", "2026-01-03", "not-a-report"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("baseline", "set", "../up"), 2, "cannot name a baseline"),
+        (("baseline", "set", "--date", "2020-01-01"), 2, "no report of 2020-01-01"),
+        (("ratchet", "--date", "yesterday"), 2, "is not a date"),
+    ],
+)
+def test_what_a_baseline_cannot_be_set_from_is_told(
+    tiny: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    (tiny / "reports/2026-07-01").mkdir(parents=True)
+    assert recall(tiny, monkeypatch, *arguments) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_baseline_that_is_set_again_is_replaced_at_once(tiny: Path) -> None:
+    nightly.run(order_of(tiny))
+    reports = tiny / "reports"
+    source = reports / "2026-07-31"
+    for _ in range(2):
+        baselines.set_(reports, "default", source)
+        assert sorted(path.name for path in (reports / "baselines").iterdir()) == ["default"]
+    (source / "runs/hash.jsonl").unlink()
+    found = baselines.read(reports, "default")
+    assert found
+    assert (found[1] / "runs/hash.jsonl").is_file()
+    assert baselines.read(reports, "other") is None
+
+
+def test_a_flip_where_none_is_allowed_breaks_the_night(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recall(tiny, monkeypatch, "nightly", "--date", "2026-07-30") == 0
+    path = tiny / "reports/2026-07-30/runs/hash.jsonl"
+    path.write_text(
+        path.read_text()
+        .replace('"right_first"', '"wrong_on_top"', 1)
+        .replace('"ranks": [1]', '"ranks": [2]', 1)
+    )
+    assert recall(tiny, monkeypatch, "nightly", "--date", "2026-07-31") == 1
+    assert (
+        "hash: a regression against the run of 2026-07-30: 1 cases flipped (amber)" in capsys.readouterr().err
+    )
+    text = (tiny / "reports/2026-07-31/RECALL-EVAL-31-07-2026.md").read_text()
+    assert "**1 of 1 floors broken.**" in text
+    assert "### hash, against the run of 2026-07-30: 1 flipped" in text
+
+
+def test_the_report_says_not_comparable_when_the_fixture_changed(tiny: Path) -> None:
+    from nights import prepare
+
+    nightly.run(order_of(tiny, date(2026, 7, 30)))
+    path = tiny / "data/tiny.json"
+    path.write_text(path.read_text().replace("a white trunk?", "a pale trunk?"))
+    prepare(tiny)
+    night = nightly.run(order_of(tiny))
+    assert (
+        "| hash | the run of 2026-07-30 | *not comparable: the fixture changed* |" in night.report.read_text()
+    )

@@ -48,7 +48,12 @@ class Heard:
 
 
 def run_cells(
-    folder: Path, cells: Mapping[str, str], *, at_once: int = 2, time_limit: float = 60, heard: Heard | None = None
+    folder: Path,
+    cells: Mapping[str, str],
+    *,
+    at_once: int = 2,
+    time_limit: float = 60,
+    heard: Heard | None = None,
 ) -> dict[str, str]:
     """Run notebooks of one cell each; each is given a file of its own as `out`."""
     tasks = []
@@ -104,7 +109,9 @@ def test_one_that_dies_does_not_take_the_others_and_says_why(tmp_path: Path) -> 
     }
     assert heard.reasons == {"fine": "", **failed}
     assert (tmp_path / "done/fine.html").is_file()
-    assert {"desc": "cells", "done": 2, "total": 2} in [event for name, event in heard.events if name == "fine"]
+    assert {"desc": "cells", "done": 2, "total": 2} in [
+        event for name, event in heard.events if name == "fine"
+    ]
 
 
 def test_two_run_at_a_time_with_the_cores_shared_out(tmp_path: Path) -> None:
@@ -128,13 +135,17 @@ def test_one_that_hangs_is_stopped_at_its_time_limit_with_its_kernel(tmp_path: P
 
 
 def test_when_the_process_of_a_notebook_is_killed_its_kernel_goes_too(tmp_path: Path) -> None:
-    failed = run_cells(tmp_path, {"orphan": REMEMBER + "os.kill(os.getppid(), 9); import time; time.sleep(600)"})
+    failed = run_cells(
+        tmp_path, {"orphan": REMEMBER + "os.kill(os.getppid(), 9); import time; time.sleep(600)"}
+    )
     assert failed == {"orphan": "orphan.ipynb: its process was killed by signal 9"}
     kernel = int((tmp_path / "orphan.out").read_text())
     wait_for(lambda: gone(kernel))
 
 
-def test_a_kernel_that_cannot_start_ends_its_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_cannot_start_ends_its_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))
     failed = run_cells(tmp_path, {"dead": "1"})
     assert failed["dead"].startswith("dead.ipynb: its process ended with 1")
@@ -160,8 +171,9 @@ def test_the_report_is_written_all_the_same_and_says_first_what_is_missing(night
     night = nightly.run(order(night_of_two))
     assert [result.embedder for result in night.results] == ["hash"]
     first = night.report.read_text()[:300]
-    assert "**Incomplete.** pages has no results: 30_page_recall.ipynb: the kernel was killed" in first.replace(
-        "\\", ""
+    assert (
+        "**Incomplete.** pages has no results: 30_page_recall.ipynb: the kernel was killed"
+        in first.replace("\\", "")
     )
     assert night.broken == ["pages, recall@5: there is no result"]
     assert "pages: FAILED: 30_page_recall.ipynb: the kernel was killed" in night.log.read_text()
@@ -179,7 +191,7 @@ def reports_of(folder: Path) -> dict[str, dict[str, bytes]]:
 
 
 def assert_whole(folder: Path, before: dict[str, dict[str, bytes]]) -> None:
-    """Every report is one that was there, untouched, or a complete new one; every line of history is whole."""
+    """Every report was there and is untouched, or is new and complete; every line of history is whole."""
     for name, files in reports_of(folder).items():
         if files == before.get(name):
             continue
