@@ -19,6 +19,7 @@ FIGURES: Mapping[Path, Mapping[str, str]] = {
         "scores": "Histogram of the best score of each case, by outcome",
         "margins": "Histogram of the margin of each case, by outcome",
         "frontier": "False recalls against answered questions, a point for each delta",
+        "funnel": "Where cases are lost: found, right first, answered; kept quiet, spoken",
     },
     EMBEDDERS: {
         "scores": "The best score of every case, a strip for each embedder and outcome, on one axis",
@@ -50,8 +51,9 @@ class Job:
     @property
     def needs(self) -> tuple[str, ...]:
         """The embedders it opens."""
-        named = self.parameters.get("embedders") or [self.parameters.get("embedder", "hash")]
-        return tuple(filter(None, (*named, self.parameters.get("other"))))
+        given = self.parameters
+        named = (*given.get("embedders", ()), given.get("embedder"), given.get("other"))
+        return tuple(name for name in named if name)
 
     @property
     def figures(self) -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ from recall_core import (
     publishing,
     report,
     runs,
+    site,
     verdicts,
 )
 from recall_core.nightwork import Night, Order
@@ -74,6 +75,7 @@ def run(order: Order) -> Night:
             keep = order.keep or order.settings.night.keep
             for gone in publishing.prune(reports, keep, day) if keep else []:
                 log.say(f"removed the report of {gone}")
+            site.write(reports)
         except BaseException as error:
             log.say(f"ended early, nothing was published: {type(error).__name__}: {error}")
             raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -23,6 +25,9 @@ from recall_core import (
 )
 from recall_core.records import RecallError
 from recall_core.verdicts import Verdict
+
+LONG = 60.0
+"""Seconds an embedder is reckoned to take in a notebook that never ran."""
 
 
 @dataclass
@@ -100,8 +105,10 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
         for job in planned
         if job.name not in failed
     ]
+    last = _last_seconds(order.reports)
+    unknown = {job.name: LONG * len(job.needs) for job in planned}
     failed |= workers.run_all(
-        tasks,
+        sorted(tasks, key=lambda task: -last.get(task.name, unknown[task.name])),
         order.root,
         work / "parts" / ".events",
         at_once=order.at_once(planned),
@@ -118,6 +125,16 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
         took = night.seconds.get(job.name, 0.0)
         said = reason or f"ran in {took:.1f} s"
         night.verdicts.append(Verdict("notebook", job.name, job.notebook.name, state, said, took))
+
+
+def _last_seconds(reports: Path) -> dict[str, float]:
+    """What each notebook took when it last ran: the longest are started first, so that none is left alone."""
+    took: dict[str, float] = {}
+    with warnings.catch_warnings(), suppress(*history.UNREADABLE):
+        warnings.simplefilter("ignore")
+        for line in history.read(reports):
+            took |= {str(name): float(seconds) for name, seconds in line["seconds"].items()}
+    return took
 
 
 def _pull(order: Order, names: Sequence[str], log: nightlog.Log) -> dict[str, str]:
