@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from recall_core import cli_night, config
+from recall_core import config
+from recall_core.night import commands
 from recall_core.records import InputError, RecallError
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ gate_app = typer.Typer(help="Gates: choose one that keeps a promise.", no_args_i
 app.add_typer(fixture_app, name="fixture")
 app.add_typer(models_app, name="models")
 app.add_typer(store_app, name="store")
-app.add_typer(cli_night.baseline_app, name="baseline")
-app.command("nightly")(cli_night.nightly)
-app.command("ratchet")(cli_night.ratchet)
+app.add_typer(commands.baseline_app, name="baseline")
+app.command("nightly")(commands.nightly)
+app.command("ratchet")(commands.ratchet)
 app.add_typer(gate_app, name="gate")
 
 Embedder = Annotated[str, typer.Option(help="An embedder's name, as `recall models list` gives it.")]
@@ -82,7 +83,8 @@ def run(
     if target.is_dir():
         _run_pages(target, probes, observations, embedder, settings, root, trec)
         return
-    from recall_core import catalogue, fixtures, lint, pipeline, report, runs
+    from recall_core import catalogue, fixtures, lint, pipeline, runs
+    from recall_core.reporting import report
 
     loaded = fixtures.load(target)
     for found in lint.lint(loaded):
@@ -320,7 +322,8 @@ def gate_choose(
     out: Annotated[Path, typer.Option(help="Where the gate goes, for a daemon to read.")] = Path("gate.json"),
 ) -> None:
     """Choose the gate that answers most and keeps a promise on false recall, or refuse."""
-    from recall_core import catalogue, fixtures, gate_file, gate_study
+    from recall_core import catalogue, fixtures
+    from recall_core.choosing import gate_file, gate_study
 
     root = config.find_root()
     if not out.parent.is_dir():

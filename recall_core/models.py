@@ -16,10 +16,10 @@ from filelock import FileLock
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from recall_core import building
-from recall_core.building import LOCK, Build, ModelFile, PlainName, Sha256
-from recall_core.downloads import Pin
-from recall_core.downloads import sha256_of as sha256_of  # part of this module's own interface
+from recall_core.modelfiles import building
+from recall_core.modelfiles.building import LOCK, Build, ModelFile, PlainName, Sha256
+from recall_core.modelfiles.downloads import Pin
+from recall_core.modelfiles.downloads import sha256_of as sha256_of  # part of this module's own interface
 from recall_core.records import ConfigError, ModelError, Record, UnknownEmbedderError
 
 LOCK_HEAD = """\

@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import nbformat
 from conftest import ROOT, raw_case, raw_fixture
 
-from recall_core import catalogue, config, fixtures, gates, jobs, pipeline, runs
-from recall_core.nightwork import Order
+from recall_core import catalogue, config, fixtures, gates, pipeline, runs
+from recall_core.night import jobs
+from recall_core.night.nightwork import Order
 
 DAY = date(2026, 7, 31)
 TINY = """\

@@ -15,9 +15,12 @@ from builders import published_rows, result_of, right, silent, wrong
 from matplotlib.figure import Figure
 from nbformat import v4
 
-from recall_core import bands, history, notebooks, pipeline, plots, report, runs, site
+from recall_core import pipeline, plots, runs
 from recall_core.gates import Gate
+from recall_core.night import notebooks, site
+from recall_core.past import history
 from recall_core.records import Fixture, Memory
+from recall_core.reporting import bands, report
 from recall_core.runs import Result
 from recall_core.scoring import Row
 

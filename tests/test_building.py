@@ -16,9 +16,10 @@ from test_graphs import TINY, run, tensors_of, write_e5s1
 from tokenizers import Tokenizer
 from tokenizers import models as tokenizer_models
 
-from recall_core import building, graphs, models
-from recall_core.building import Build, ModelFile, WheelSource
-from recall_core.downloads import pin_of
+from recall_core import models
+from recall_core.modelfiles import building, graphs
+from recall_core.modelfiles.building import Build, ModelFile, WheelSource
+from recall_core.modelfiles.downloads import pin_of
 from recall_core.models import ModelEntry
 from recall_core.records import ModelError
 

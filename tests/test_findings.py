@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import case_of, published_rows, result_of, right, row_of, silent, wrong
 
-from recall_core import findings, gates, scoring
-from recall_core.findings import Said
+from recall_core import gates, scoring
 from recall_core.gates import Gate
+from recall_core.reporting import findings
+from recall_core.reporting.findings import Said
 from recall_core.runs import Result
 from recall_core.scoring import Row
 

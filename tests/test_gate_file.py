@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import binomtest
 
-from recall_core import gate_file, gates, scoring
-from recall_core.gate_file import Counts, GateFile
+from recall_core import gates, scoring
+from recall_core.choosing import gate_file
+from recall_core.choosing.gate_file import Counts, GateFile
 from recall_core.records import FingerprintError, InputError
 from recall_core.scoring import Row
 

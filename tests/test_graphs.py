@@ -15,9 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from recall_core import graphs
-from recall_core.records import ModelError
-from recall_core.weights import (
+from recall_core.modelfiles import graphs
+from recall_core.modelfiles.weights import (
     Architecture,
     Blocks,
     Weights,
@@ -26,6 +25,7 @@ from recall_core.weights import (
     read_e5s1,
     read_safetensors,
 )
+from recall_core.records import ModelError
 
 Array = NDArray[np.float32]
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from builders import right, silent, wrong
 
-from recall_core import history, runs
+from recall_core import runs
 from recall_core.gates import Gate
+from recall_core.past import history
 from recall_core.records import RecallError
 
 

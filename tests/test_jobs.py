@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from recall_core import jobs
 from recall_core.config import Config, GateConfig, PagesConfig
+from recall_core.night import jobs
 
 
 def settings(*embedders: str, **more: Any) -> Config:

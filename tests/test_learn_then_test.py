@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
-from recall_core.learn_then_test import (
+from recall_core.choosing.learn_then_test import (
     RefusedError,
     accepted,
     best_of,

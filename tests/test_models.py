@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from recall_core import downloads, models
-from recall_core.building import HubSource, ModelFile, WheelSource
-from recall_core.downloads import Pin
+from recall_core import models
+from recall_core.modelfiles import downloads
+from recall_core.modelfiles.building import HubSource, ModelFile, WheelSource
+from recall_core.modelfiles.downloads import Pin
 from recall_core.models import ModelEntry
 from recall_core.records import ConfigError, ModelError, UnknownEmbedderError
 

@@ -13,7 +13,9 @@ from nights import order as order_of
 from nights import stub_notes, tiny_project
 from test_history import line as line_of_history
 
-from recall_core import baselines, cli, history, jobs, nightly, nightwork, notebooks, provenance, publishing
+from recall_core import cli
+from recall_core.night import baselines, jobs, nightly, nightwork, notebooks, provenance, publishing
+from recall_core.past import history
 from recall_core.records import ConfigError, RecallError
 
 ROOT = Path(__file__).parents[1]

@@ -12,9 +12,10 @@ import pytest
 from conftest import PROBES, note
 from ir_measures import RR, Qrel, R, ScoredDoc, Success
 
-from recall_core import floors, page_study, stats
+from recall_core import page_study, stats
 from recall_core.config import PagesConfig
 from recall_core.embedders.hashing import HashEmbedder
+from recall_core.night import floors
 from recall_core.page_study import KEYWORD, Asked
 from recall_core.probes import Probe
 from recall_core.records import Memory

@@ -14,9 +14,10 @@ from builders import case_of, gated, published_rows, result_of, right, row_of, s
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recall_core import bands, plots, scoring, stats
+from recall_core import plots, scoring, stats
 from recall_core.gates import Gate
 from recall_core.plots import style
+from recall_core.reporting import bands
 from recall_core.scoring import Row
 
 GATE = Gate(0.55, 0.008)

@@ -19,11 +19,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recall_core import behind, gates, pipeline, plots, report, scoring, web
+from recall_core import gates, pipeline, plots, scoring
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
 from recall_core.records import Fixture, Memory
-from recall_core.report import Page
+from recall_core.reporting import behind, report, web
+from recall_core.reporting.report import Page
 from recall_core.runs import Result
 from recall_core.scoring import Row
 

@@ -11,7 +11,9 @@ import pytest
 from builders import result_of
 from test_report import Seen, assert_reaches_nothing
 
-from recall_core import history, runs, site
+from recall_core import runs
+from recall_core.night import site
+from recall_core.past import history
 
 LINK = re.compile(r"^\d{4}-\d\d-\d\d/RECALL-EVAL-\d\d-\d\d-\d{4}\.(html|md)$")
 

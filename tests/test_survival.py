@@ -18,7 +18,8 @@ import pytest
 from conftest import ROOT
 from nights import DAY, order, stub, stub_notes, tiny_project
 
-from recall_core import history, jobs, nightly, notebooks, publishing, workers
+from recall_core.night import jobs, nightly, notebooks, publishing, workers
+from recall_core.past import history
 from recall_core.records import RecallError
 
 KILLS = 30

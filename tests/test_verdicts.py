@@ -19,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recall_core import config, fixtures, floors, ratchet, runs, verdicts
+from recall_core import config, fixtures, runs
 from recall_core.config import Floor
 from recall_core.gates import Gate
+from recall_core.night import floors, ratchet, verdicts
+from recall_core.night.verdicts import Verdict
 from recall_core.records import InputError, RecallError
-from recall_core.verdicts import Verdict
 
 DAY = date(2026, 7, 31)
 HELD = Verdict("floor", "mini", "recall@1", "holds", "mini, recall@1: 50.0% (1/2)", 0.0)
@@ -101,7 +102,6 @@ def test_a_floor_is_held_against_its_metric_embedder_and_slice(floor: Floor, sta
 
 def test_the_wiki_has_its_floors_too() -> None:
     pages = config.PagesConfig(vault="v", probes="p", floor=0.7)
-    modes = pd.DataFrame({"mode": ["keyword", "hybrid"], "hits": [7, 6], "n": [10, 10]})
     tables = {
         "verdicts": pd.DataFrame(
             {"mode": ["keyword", "hybrid"], "hits": [7, 6], "n": [10, 10], "lost": ["", "p1 p2"]}

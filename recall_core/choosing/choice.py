@@ -1,0 +1,244 @@
+"""The choice of a gate, with a promise on false recall that the data can keep.
+
+It is chosen on the tune half of a fixture by learn then test, and reported on the test half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binom, rankdata
+
+from recall_core import stats
+from recall_core.choosing.gate_file import Counts, opened_above, upper_bound
+from recall_core.choosing.learn_then_test import (
+    Method,
+    RefusedError,
+    accepted,
+    best_of,
+    p_values,
+    refuse_too_few,
+)
+from recall_core.records import InputError
+
+STEPS = 200
+"""Settings that are tried, about."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chosen gate: opens when top1 >= `min_score` and `signal` > `threshold`.
+
+    `table`: what each setting does on the tune half, strictest first: `threshold`, `answered`, `misled`,
+    `false_recall` (counts), `p` and `accepted`. `kinship`: of the silent cases of one unit, NaN if unknown.
+    """
+
+    signal: str
+    min_score: float
+    threshold: float
+    method: Method
+    max_false: float
+    confidence: float
+    tune: Counts
+    test: Counts
+    kinship: float
+    table: pd.DataFrame
+
+
+def choose(
+    rows: pd.DataFrame,
+    signal: str = "margin",
+    *,
+    max_false: float = 0.05,
+    confidence: float = 0.9,
+    min_score: float = 0.0,
+    method: Method = "fixed_sequence",
+    settings: Sequence[float] | None = None,
+) -> Choice:
+    """Of the settings that keep the promise on the tune half, the one that answers most there.
+
+    Of equals the strictest. `rows` are scored cases that `split.mark` marked; `settings` are thresholds, by
+    default a grid over the range of the signal. The signal must be named before its numbers are seen.
+    Raises RefusedError when no promise can be kept, InputError when the rows or the numbers are of no use.
+    """
+    tune, test = rows[rows["half"] == "tune"], rows[rows["half"] == "test"]
+    silent = tune[~tune["answerable"].astype(bool)]
+    refuse_too_few(len(silent), max_false, confidence, 1 if settings is None else len(settings), method)
+    if method == "bonferroni" and settings is None:
+        raise InputError("Bonferroni needs settings that were fixed before the data were seen; give them")
+    for name, half in (("tune", tune), ("test", test)):
+        if not half["answerable"].any() or half["answerable"].all():
+            state = "silent" if len(half) and half["answerable"].all() else "answerable"
+            raise InputError(f"the {name} half has no {state} cases; add some to the fixture")
+    opened_above(rows, signal, np.zeros(1), min_score)
+    thresholds = grid(tune[signal][~tune["failed"]]) if settings is None else descending(settings)
+    table = tried(tune, signal, thresholds, min_score)
+    table["p"] = p_values(table["false_recall"], len(silent), max_false)
+    table["accepted"] = accepted(table["p"], confidence, method)
+    (best,) = best_of(table["answered"].to_numpy()[None], table["accepted"].to_numpy()[None])
+    if best < 0:
+        raise _refusal(table, signal, len(silent), max_false, confidence)
+    threshold = float(thresholds[best])
+    return Choice(
+        signal=signal,
+        min_score=min_score,
+        threshold=threshold,
+        method=method,
+        max_false=max_false,
+        confidence=confidence,
+        tune=counts(tune, signal, threshold, min_score, confidence),
+        test=counts(test, signal, threshold, min_score, confidence),
+        kinship=kinship(silent[signal], silent["unit"]),
+        table=table,
+    )
+
+
+def _refusal(
+    table: pd.DataFrame, signal: str, silent: int, max_false: float, confidence: float
+) -> RefusedError:
+    head = (
+        f"no setting of {signal} answers anything and keeps false recall at most {max_false:.1%} with "
+        f"{confidence:.0%} confidence"
+    )
+    answering = table[table["answered"] > 0]
+    if not len(answering):
+        return RefusedError(f"{head}: none answers anything in the tune half", 0, silent)
+    first = answering.iloc[0]
+    spoken = int(first["false_recall"])
+    needed = silent
+    while p_values(spoken, needed, max_false) > 1 - confidence:
+        needed += 1
+    bound = math.ceil(1e3 * upper_bound(spoken, silent, confidence)) / 1e3
+    return RefusedError(
+        f"{head}: the strictest that answers anything ({signal} > {first['threshold']:g}) speaks to {spoken} "
+        f"of the {silent} silent cases in the tune half; {needed} silent cases with no more spoken would be "
+        f"needed: {needed - silent} missing. Give more, allow {bound:.3f}, or use another signal",
+        needed,
+        silent,
+    )
+
+
+def grid(values: pd.Series[float]) -> NDArray[np.float64]:
+    """About `STEPS` round thresholds over the range of a signal, strictest first.
+
+    The first opens nowhere finite, the last everywhere, or at 0 when no value is below 0: no margin is.
+    Raises InputError when all finite values are equal, or there is none.
+    """
+    finite = values[np.isfinite(values)].to_numpy(np.float64)
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    if not high > low:
+        found = f"is {high:g} in every case" if len(finite) else "has no finite value"
+        raise InputError(f"the signal {values.name} {found}: it tells nothing apart; use another signal")
+    rough = (high - low) / STEPS
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = unit * min((s for s in (1, 2, 5, 10) if s * unit >= rough), default=10)
+    first, last = math.ceil(high / step), math.ceil(low / step) - 1
+    if low >= 0:
+        last = max(last, 0)
+    digits = max(0, -math.floor(math.log10(step)))
+    return np.round(np.arange(first, last - 1, -1) * step, digits)
+
+
+def descending(settings: Sequence[float]) -> NDArray[np.float64]:
+    """Thresholds, each once, strictest first. Raises InputError when one is not finite, or there is none."""
+    thresholds = np.unique(np.asarray(settings, dtype=np.float64))[::-1]
+    if not len(thresholds) or not np.isfinite(thresholds).all():
+        raise InputError(f"settings are {list(settings)!r:.80}; give at least one, finite numbers all")
+    return thresholds
+
+
+def tried(
+    rows: pd.DataFrame, signal: str, thresholds: NDArray[np.float64], min_score: float = 0.0
+) -> pd.DataFrame:
+    """Counts a setting, in the order given: `threshold`, `answered`, `misled`, `false_recall`."""
+    opens = opened_above(rows, signal, thresholds, min_score)
+    right = (rows["place"] == "right_first").to_numpy()
+    answerable = rows["answerable"].to_numpy(np.bool_)
+    return pd.DataFrame(
+        {
+            "threshold": thresholds,
+            "answered": opens[answerable & right].sum(axis=0),
+            "misled": opens[answerable & ~right].sum(axis=0),
+            "false_recall": opens[~answerable].sum(axis=0),
+        }
+    )
+
+
+def counts(rows: pd.DataFrame, signal: str, threshold: float, min_score: float, confidence: float) -> Counts:
+    """What one gate does on these cases."""
+    found = tried(rows, signal, np.array([threshold]), min_score).iloc[0]
+    answerable = int(rows["answerable"].sum())
+    silent, false = len(rows) - answerable, int(found["false_recall"])
+    return Counts(
+        answerable=answerable,
+        answered=int(found["answered"]),
+        misled=int(found["misled"]),
+        silent=silent,
+        false_recall=false,
+        false_recall_at_most=upper_bound(false, silent, confidence),
+    )
+
+
+def kinship(values: pd.Series[float], units: pd.Series[str]) -> float:
+    """How alike the cases of one unit are: intraclass correlation of the ranks, 0 none, 1 all one.
+
+    One-way, from mean squares (Shrout and Fleiss, Psychol. Bull. 1979, ICC(1,1)); for units of unequal size
+    with Donner's mean size. NaN when no unit has two cases or there is one unit. Clearly above 0, the promise
+    is worth less than it says: there are fewer independent cases than were counted.
+    """
+    ranks = pd.Series(rankdata(values), dtype=np.float64)
+    sizes = ranks.groupby(units.to_numpy()).transform("size")
+    groups = units.nunique()
+    within_df = len(ranks) - groups
+    if groups < 2 or not within_df:
+        return np.nan
+    means = ranks.groupby(units.to_numpy()).transform("mean")
+    between = float(((means - ranks.mean()) ** 2).sum()) / (groups - 1)
+    within = float(((ranks - means) ** 2).sum()) / within_df
+    size = (len(ranks) - float(sizes.sum()) / len(ranks)) / (groups - 1)
+    total = between + (size - 1) * within
+    return (between - within) / total if total else np.nan
+
+
+def summary(choice: Choice) -> list[str]:
+    """The choice in plain words, a line a thing."""
+    kin = "not known" if math.isnan(choice.kinship) else f"{choice.kinship:.2f}"
+    return [
+        f"gate: speak when {choice.signal} > {choice.threshold:g} and top1 >= {choice.min_score:g}",
+        f"promise: at most {choice.max_false:.1%} false recall with {choice.confidence:.0%} confidence, over "
+        f"questions like the silent ones of this fixture ({choice.method.replace('_', ' ')})",
+        *(
+            line
+            for name in ("tune", "test")
+            for line in _half(name, getattr(choice, name), choice.confidence)
+        ),
+        *_contradicted(choice),
+        f"silent cases are counted as independent; kinship within a unit: {kin} (0 none, 1 all one)",
+        "nothing is promised of the misled: answerable questions that are answered with something else",
+    ]
+
+
+def _contradicted(choice: Choice) -> list[str]:
+    """A line when the test half speaks more than was promised: luck, or cases that are not independent."""
+    found = choice.test
+    if found.false_recall <= choice.max_false * found.silent:
+        return []
+    chance = binom.sf(found.false_recall - 1, found.silent, choice.max_false)
+    return [
+        f"CAUTION: the test half has more false recall than was promised; where the promise just holds, "
+        f"that much or more comes by chance in {chance:.0%} of such halves"
+    ]
+
+
+def _half(name: str, found: Counts, confidence: float) -> list[str]:
+    return [
+        f"{name} half: answered {stats.share(found.answered, found.answerable)}, "
+        f"misled {stats.share(found.misled, found.answerable)}",
+        f"{name} half: false recall {stats.share(found.false_recall, found.silent)}, at most "
+        f"{found.false_recall_at_most:.1%} at {confidence:.0%} (Clopper-Pearson, one-sided)",
+    ]

@@ -1,0 +1,126 @@
+"""Every signal on one footing: its threshold set on the tune half, judged on the test half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from recall_core import gates, signals, stats
+from recall_core.choosing import combine
+
+FEATURES = ("margin", "z", "distinct_margin", "agreement", "coverage", "subject")
+"""What the combinations are made of."""
+BASE = "margin"
+TARGETS: tuple[combine.Target, ...] = ("silent", "rest")
+
+
+def scores(rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], list[combine.Combination]]:
+    """What each gate looks at, (n,) each by name: the signals, and combinations fitted on the tune half.
+
+    `rows` are scored cases that `split.mark` marked. Without scikit-learn there are no combinations.
+    """
+    found = {name: rows[name].to_numpy(np.float64) for name in signals.SIGNALS}
+    tune = rows[rows["half"] == "tune"]
+    fitted = [combine.fit(tune, FEATURES, target) for target in TARGETS] if combine.available() else []
+    for combination in fitted:
+        found[f"combination, against {combination.target}"] = combine.score(rows, combination)
+    return found, fitted
+
+
+def compare(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]], rate: float) -> pd.DataFrame:
+    """Each signal's threshold is the lowest with false recall at most `rate` on the tune half.
+
+    A row a signal, counts on the test half: `signal`, `threshold`, `answered`, `answerable`, `misled`,
+    `false_recall`, `silent`; `difference` of the answered share to the margin, `low`, `high` (95% paired
+    bootstrap, whole units) and `verdict`; `auroc` of right first against silent with `auroc_low`,
+    `auroc_high`, and `aurc` (of what is spoken first, how much is wrong).
+    """
+    tune, test = ((rows["half"] == half).to_numpy() for half in ("tune", "test"))
+    judged = rows[test]
+    right = (judged["place"] == "right_first").to_numpy()
+    answerable = judged["answerable"].to_numpy(np.bool_)
+    units = judged["unit"].to_numpy(str)
+    lines, spoken = [], {}
+    for name, values in looked_at.items():
+        threshold = combine.threshold_at(rows[tune], values[tune], rate)
+        opens = (values[test] > threshold) | judged["failed"].to_numpy(np.bool_)
+        spoken[name] = (right & opens)[answerable].astype(float)
+        low, high = stats.auroc_interval(
+            values[test][right],
+            values[test][~answerable],
+            positive_clusters=units[right],
+            negative_clusters=units[~answerable],
+        )
+        lines.append(
+            {
+                "signal": name,
+                "threshold": threshold,
+                "answered": int((right & opens).sum()),
+                "answerable": int(answerable.sum()),
+                "misled": int((answerable & ~right & opens).sum()),
+                "false_recall": int((~answerable & opens).sum()),
+                "silent": int((~answerable).sum()),
+                "auroc": stats.auroc(values[test][right], values[test][~answerable]),
+                "auroc_low": low,
+                "auroc_high": high,
+                "aurc": stats.aurc(stats.risk_coverage(values[test], right)),
+            }
+        )
+    table = pd.DataFrame(lines)
+    intervals = [stats.paired_bootstrap(found - spoken[BASE], units[answerable]) for found in spoken.values()]
+    table["difference"] = [float((found - spoken[BASE]).mean()) for found in spoken.values()]
+    table["low"], table["high"] = [low for low, _ in intervals], [high for _, high in intervals]
+    table["verdict"] = [
+        _verdict(*row) for row in zip(table["signal"], table["low"], table["high"], strict=True)
+    ]
+    return table
+
+
+def _verdict(name: str, low: float, high: float) -> str:
+    if name == BASE:
+        return "what the others are held against"
+    if low > 0:
+        return "answers more than the margin: recommended"
+    return "answers less than the margin" if high < 0 else "inside its interval: no gain shown"
+
+
+def curves(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+    """Each signal's frontier on all cases: `signal`, `answered`, `false_recall`, `answerable`, `silent`."""
+    found = []
+    for name, values in looked_at.items():
+        held = rows.assign(looked_at=values)
+        finite = np.unique(values[np.isfinite(values)])
+        table = gates.sweep_signal(held, "looked_at", [-np.inf, *finite.tolist()])
+        best = table[table["on_frontier"]].drop_duplicates(["answered", "false_recall"])
+        found.append(best.assign(signal=name))
+    columns = ["signal", "answered", "false_recall", "answerable", "silent"]
+    return pd.concat(found)[columns].sort_values(["signal", "false_recall"], ignore_index=True)
+
+
+def calibrated(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.DataFrame:
+    """The last combination's stated chance of being right against what came true on the test half.
+
+    As `stats.reliability`; without a combination, of no cases.
+    """
+    test = rows[rows["half"] == "test"] if fitted else rows[:0]
+    chance = 1 / (1 + np.exp(-combine.score(test, fitted[-1]))) if fitted else np.zeros(0)
+    return stats.reliability(chance, test["place"] == "right_first")
+
+
+def needed(rows: pd.DataFrame, rates: tuple[float, ...] = (0.01, 0.05, 0.10)) -> pd.DataFrame:
+    """How many silent cases a promise needs, even when none of them is spoken: `max_false`, `needed`, `have`.
+
+    At 95% confidence. `bound`: what no false recall in the cases there are would still leave open.
+    """
+    have = int((~rows["answerable"].astype(bool)).sum())
+    return pd.DataFrame(
+        {
+            "max_false": list(rates),
+            "needed": [stats.silent_needed(rate) for rate in rates],
+            "have": have,
+            "bound": stats.clopper_pearson_upper(0, have),
+        }
+    )

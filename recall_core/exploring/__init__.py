@@ -1,0 +1,1 @@
+"""Exploring runs in a notebook: pure functions first, widgets last."""

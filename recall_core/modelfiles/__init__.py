@@ -1,0 +1,1 @@
+"""Model files: downloaded from where they are, or built from weights."""

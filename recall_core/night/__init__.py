@@ -1,0 +1,1 @@
+"""The night: jobs, workers, history, what changed, floors, the published report."""

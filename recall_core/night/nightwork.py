@@ -1,0 +1,164 @@
+"""The night's work: what is asked of it, its notebooks run, and what they left taken up."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+
+from recall_core import catalogue, config, runs
+from recall_core.night import jobs, nightlog, plan, verdicts, workers
+from recall_core.night.verdicts import Verdict
+from recall_core.past import changes, history
+from recall_core.records import RecallError
+
+LONG = 60.0
+"""Seconds an embedder is reckoned to take in a notebook that never ran."""
+
+
+@dataclass
+class Night:
+    """What a night came to."""
+
+    report: Path
+    log: Path
+    results: list[runs.Result] = field(default_factory=list)
+    tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
+    """What the notebooks of each section of the report left, by section."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    changes: changes.Changes = field(default_factory=changes.Changes)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """What each notebook took."""
+    missing: list[str] = field(default_factory=list)
+    """What failed to run."""
+
+    @property
+    def demands(self) -> list[Verdict]:
+        """The floors, and each flip that must not be, which counts as one broken."""
+        return [
+            one
+            for one in self.verdicts
+            if one.group == "floor" or (one.group == "flips" and one.state != "holds")
+        ]
+
+    @property
+    def broken(self) -> list[str]:
+        """Floors that do not hold, and flips that must not be."""
+        return [one.said for one in self.demands if one.state != "holds"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is asked of a night: where, with which settings, and how."""
+
+    root: Path
+    settings: config.Config
+    reports: Path
+    day: date
+    quiet: bool = True
+    only: tuple[str, ...] = ()
+    """Names of jobs; empty for all."""
+    keep: int | None = None
+    """How many reports to keep, instead of what recall.toml says."""
+
+    def at_once(self, planned: Sequence[jobs.Job]) -> int:
+        """How many notebooks run side by side."""
+        return max(1, min(self.settings.night.at_once, len(planned)))
+
+    def threads(self, planned: Sequence[jobs.Job]) -> int:
+        """How many threads each of them gets: they share the cores and do not fight for them."""
+        return max(1, workers.cores() // self.at_once(planned))
+
+
+def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night, log: nightlog.Log) -> None:
+    """Run the notebooks in the folder `work`, and take up in `night` what they leave there.
+
+    One that fails is named in `night.missing`; the others go on.
+    """
+    absent = _pull(order, plan.needed(planned), log)
+    failed = {
+        job.name: "; ".join(absent[name] for name in job.needs if name in absent)
+        for job in planned
+        if absent.keys() & set(job.needs)
+    }
+    tasks = [
+        workers.Task(
+            job.name,
+            order.root / job.notebook,
+            work / "notebooks" / f"{job.notebook.stem}-{job.name}.ipynb",
+            {**job.parameters, "out": str(work / "parts" / job.name)},
+        )
+        for job in planned
+        if job.name not in failed
+    ]
+    last = _last_seconds(order.reports)
+    unknown = {job.name: LONG * len(job.needs) for job in planned}
+    failed |= workers.run_all(
+        sorted(tasks, key=lambda task: -last.get(task.name, unknown[task.name])),
+        order.root,
+        work / "parts" / ".events",
+        at_once=order.at_once(planned),
+        threads=order.threads(planned),
+        time_limit=order.settings.night.time_limit,
+        watch=log,
+    )
+    night.seconds = log.seconds
+    for job in planned:
+        reason = failed.get(job.name) or _collect(job, work, night)
+        if reason:
+            night.missing.append(f"{job.name} has no results: {reason}")
+        state: verdicts.State = "missing" if reason else "holds"
+        took = night.seconds.get(job.name, 0.0)
+        said = reason or f"ran in {took:.1f} s"
+        night.verdicts.append(Verdict("notebook", job.name, job.notebook.name, state, said, took))
+
+
+def _last_seconds(reports: Path) -> dict[str, float]:
+    """What each notebook took when it last ran: the longest are started first, so that none is left alone."""
+    took: dict[str, float] = {}
+    with warnings.catch_warnings(), suppress(*history.UNREADABLE):
+        warnings.simplefilter("ignore")
+        for line in history.read(reports):
+            took |= {str(name): float(seconds) for name, seconds in line["seconds"].items()}
+    return took
+
+
+def _pull(order: Order, names: Sequence[str], log: nightlog.Log) -> dict[str, str]:
+    """Fetch the models that are not here; why each of those that could not be had is missing."""
+    absent = {}
+    for name in names:
+        try:
+            catalogue.pull_missing([name], order.root, quiet=order.quiet)
+        except RecallError as error:
+            absent[name] = str(error)
+            log.say(f"{name}: cannot be had: {error}")
+    return absent
+
+
+def _collect(job: jobs.Job, work: Path, night: Night) -> str:
+    """Take up what a notebook left. Why it cannot be used, or an empty string."""
+    part = work / "parts" / job.name
+    try:
+        found = runs.read(part) if job.section == "notes" else runs.read_tables(part)
+        for figure in jobs.FIGURES[job.notebook]:
+            _move(part / f"{figure}.png", work / "figures" / f"{job.name}-{figure}.png")
+        if isinstance(found, runs.Result):
+            _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
+            night.results.append(found)
+        else:
+            night.tables[job.section] = found
+    except (RecallError, *history.UNREADABLE) as error:
+        return str(error)
+    except OSError as error:
+        return f"{Path(error.filename or job.name).name}: {error.strerror}"
+    return ""
+
+
+def _move(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)

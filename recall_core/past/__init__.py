@@ -1,0 +1,1 @@
+"""What earlier nights measured, and what changed since."""

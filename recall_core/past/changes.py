@@ -1,0 +1,190 @@
+"""What changed: tonight against the last comparable night and a baseline, case by case; and the trend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recall_core import comparison, gates, runs
+from recall_core.past import history, trend
+from recall_core.past.history import Measured
+from recall_core.records import InputError
+from recall_core.runs import Result
+
+WATCHED = ("recall@1", "passed")
+"""The metrics whose flips are listed and whose trend is watched."""
+ODD = (*history.UNREADABLE, OSError, InputError)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One embedder tonight against an earlier night. `reason` says why there is no comparison."""
+
+    embedder: str
+    against: str
+    reason: str = ""
+    deterministic: bool = False
+    notes: tuple[str, ...] = ()
+    moved: int = 0
+    """Cases with another memory on top that did not flip."""
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """As `comparison.Comparison`."""
+    flips: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row a case: `case_id`, `query`, `changed`, both tops and both scores."""
+
+    @property
+    def regression(self) -> str:
+        """The sentence on a flip that must not be; empty when there is none."""
+        if not self.deterministic or self.flips.empty:
+            return ""
+        named = " ".join(self.flips["case_id"])
+        return (
+            f"{self.embedder}: a regression against {self.against}: {len(self.flips)} cases flipped "
+            f"({named}), with the same fixture, fingerprint, search path and runtime, where nothing may flip"
+        )
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One share over the last comparable nights. `said`: what it came to, in one sentence."""
+
+    embedder: str
+    metric: str
+    nights: int
+    changed: bool
+    said: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """All that the report says of earlier nights."""
+
+    compared: Sequence[Compared] = ()
+    trends: Sequence[Trend] = ()
+    nights: int = trend.NIGHTS
+    alpha: float = trend.ALPHA
+
+    @property
+    def regressions(self) -> list[str]:
+        """A sentence for each comparison in which something flipped that must not."""
+        return [one.regression for one in self.compared if one.regression]
+
+
+def since(
+    reports: Path,
+    lines: Sequence[Mapping[str, Any]],
+    line: Mapping[str, Any],
+    results: Sequence[Result],
+    baseline: tuple[str, Path, Mapping[str, Any]] | None = None,
+) -> Changes:
+    """Tonight against what was before. `lines`: the history; `line`: tonight's, not in it yet.
+
+    `baseline`: its name, its folder and its line.
+    """
+    tonight = [(result, history.measured([line], result.embedder)[0]) for result in results]
+    compared = []
+    for result, now in tonight:
+        compared.append(_last(reports, history.measured(lines, now.embedder), now, result))
+        if baseline:
+            name, folder, held = baseline
+            found = history.measured([held], now.embedder)
+            where = f"baseline {name}" + (f" of {found[0].date}" if found else "")
+            without = Compared(now.embedder, where, reason="it does not hold this embedder")
+            compared.append(_against(found[0], now, result, folder, where) if found else without)
+    return Changes(compared, trends(lines, [now for _, now in tonight]))
+
+
+def _last(reports: Path, earlier: Sequence[Measured], now: Measured, result: Result) -> Compared:
+    """Against the latest comparable night whose rows are still there."""
+    if not earlier:
+        return Compared(now.embedder, "an earlier run", reason="there is none")
+    latest = earlier[-1]
+    odd = history.differs(latest, now)
+    notes = (f"not comparable with the run of {latest.date}: {odd}",) if odd else ()
+    comparable = [one for one in earlier if not history.differs(one, now)]
+    for before in reversed(comparable):
+        if _started(reports / before.date) == before.started:
+            where = f"the run of {before.date}"
+            return _against(before, now, result, reports / before.date, where, notes)
+    reason = "its rows are gone" if comparable else f"not comparable: {odd}"
+    return Compared(now.embedder, f"the run of {(comparable or [latest])[-1].date}", reason=reason)
+
+
+def _started(folder: Path) -> str:
+    """Which night a report folder is of; a later one of the same day replaces it."""
+    try:
+        return str(runs.read_json(folder / "manifest.json")["started"])
+    except ODD:
+        return ""
+
+
+def _against(
+    before: Measured, now: Measured, result: Result, folder: Path, where: str, notes: tuple[str, ...] = ()
+) -> Compared:
+    odd = history.differs(before, now)
+    if odd:
+        return Compared(now.embedder, where, reason=f"not comparable: {odd}", notes=notes)
+    gate = gates.Gate(*now.gate)
+    if before.gate != now.gate:
+        notes += (
+            f"the gate changed ({gates.Gate(*before.gate)} then); both are judged by tonight's, {gate}",
+        )
+    try:
+        rows = runs.read_rows(folder / "runs" / f"{now.embedder}.jsonl")
+        rows["outcome"] = gates.outcomes(rows, gate)
+        found = comparison.compare(replace(result, rows=rows), result)
+    except ODD as error:
+        return Compared(now.embedder, where, reason=f"its rows cannot be read ({error!r:.80})", notes=notes)
+    tops = [table.set_index("case_id")["ids"].map(lambda ids: ids[:1]) for table in (rows, result.rows)]
+    moved = (tops[0].map(tuple) != tops[1].loc[tops[0].index].map(tuple)).sum()
+    flips = _by_case(found.flips)
+    flipped = flips[flips["before_top"] != flips["after_top"]]
+    return Compared(
+        now.embedder,
+        where,
+        deterministic=history.deterministic(before, now),
+        notes=notes,
+        moved=int(moved) - len(flipped),
+        table=found.table[found.table["metric"].isin(WATCHED)],
+        flips=flips,
+    )
+
+
+def _by_case(flips: pd.DataFrame) -> pd.DataFrame:
+    said = (flips["metric"] + " " + flips["direction"]).groupby(flips["case_id"]).agg(", ".join)
+    own = flips.drop_duplicates("case_id").assign(changed=lambda rows: rows["case_id"].map(said))
+    return own.drop(columns=["metric", "direction"]).sort_values("case_id", ignore_index=True)
+
+
+def trends(lines: Sequence[Mapping[str, Any]], tonight: Sequence[Measured]) -> list[Trend]:
+    """Every watched share of tonight over the last comparable nights.
+
+    `trend.ALPHA` is divided by the number of shares, so that it holds for all of them together.
+    """
+    tests = len(tonight) * len(WATCHED)
+    return [_trend(lines, now, metric, tests) for now in tonight for metric in WATCHED]
+
+
+def _trend(lines: Sequence[Mapping[str, Any]], now: Measured, metric: str, tests: int) -> Trend:
+    nights = history.series(lines, now, metric, trend.NIGHTS)
+    hits, n = [found for _, found, _ in nights], [asked for _, _, asked in nights]
+    least = trend.fewest_nights(tests)
+    if len(nights) < least:
+        said = f"{len(nights)} comparable runs, {least} are needed to show a change"
+        return Trend(now.embedder, metric, len(nights), False, said)
+    if len(set(hits)) == 1:
+        return Trend(now.embedder, metric, len(nights), False, f"the same in all {len(nights)} runs")
+    found = trend.change_point(hits, n)
+    if found.p > trend.ALPHA / tests:
+        said = f"no change shown in {len(nights)} runs (p {found.p:.3f})"
+        return Trend(now.embedder, metric, len(nights), False, said)
+    before, after = (sum(hits[part]) / sum(n[part]) for part in (slice(found.at), slice(found.at, None)))
+    said = (
+        f"changed at the run of {nights[found.at][0]}: {before:.1%} in the {found.at} runs before, "
+        f"{after:.1%} in the {len(nights) - found.at} since (p {found.p:.4f})"
+    )
+    return Trend(now.embedder, metric, len(nights), True, said)

@@ -1,0 +1,1 @@
+"""The report: frames and findings to Markdown, HTML and the index page."""
