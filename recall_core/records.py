@@ -81,7 +81,7 @@ def _zoned(ts: str) -> str:
 
 Text = Annotated[str, AfterValidator(_clean)]
 Id = Annotated[str, Field(min_length=1, pattern=r"^\S+$"), AfterValidator(_clean)]
-MemoryId = Annotated[str, Field(min_length=1, pattern=r"^\S(.*\S)?$"), AfterValidator(_clean)]
+MemoryId = Annotated[str, Field(min_length=1, pattern=r"^\S([^\t\n\r]*\S)?$"), AfterValidator(_clean)]
 """May hold blanks inside, as the path of a page does."""
 Lang = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code: ru, en, de")]
 

@@ -63,6 +63,7 @@ def test_figures_are_named_after_the_job_and_told_of_in_words() -> None:
         "figures/mini-scores.png",
         "figures/mini-margins.png",
         "figures/mini-frontier.png",
+        "figures/mini-funnel.png",
     ]
     assert [path for path, _ in embedders.figures] == [
         "figures/embedders-scores.png",

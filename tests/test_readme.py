@@ -41,7 +41,7 @@ def test_the_recall_commands_run_in_the_order_they_are_told(
 
 
 def test_every_command_is_in_the_readme() -> None:
-    groups = {"": cli.app, "fixture ": cli.fixture_app, "models ": cli.models_app, "store ": cli.store_app}
+    groups = {"": cli.app, **{f"{group.name} ": group.typer_instance for group in cli.app.registered_groups}}
     for prefix, group in groups.items():
         for command in group.registered_commands:
             name = command.name or command.callback.__name__

@@ -76,10 +76,16 @@ def test_a_time_without_a_zone_is_refused(ts: str, said: str):
         note("a", ts=ts)
 
 
-@pytest.mark.parametrize("id_", ["", " ", "a b", "a\tb", "a\n", "a\0"])
-def test_an_id_is_one_word(id_: str):
+@pytest.mark.parametrize("id_", ["", " ", " a", "a ", "a\tb", "a\nb", "a\n", "a\0"])
+def test_an_id_is_on_one_line_and_has_no_blanks_around_it(id_: str):
     with pytest.raises(ValidationError):
         note(id_, "text")
+
+
+def test_the_id_of_a_memory_may_hold_blanks_and_that_of_a_case_may_not():
+    assert note("Categories/Board games.md").id == "Categories/Board games.md"
+    with pytest.raises(ValidationError):
+        Case(id="a b", query="q", lang="en", expected=("x",))
 
 
 @pytest.mark.parametrize("id_", ["a", "ru-lab-001", "заметка/1", "🙂"])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from conftest import ROOT
 from nights import DAY, order, stub, stub_notes, tiny_project
 
-from recall_core.night import jobs, nightly, notebooks, publishing, workers
+from recall_core.night import jobs, nightly, nightwork, notebooks, publishing, workers
 from recall_core.past import history
 from recall_core.records import RecallError
 
@@ -206,12 +207,21 @@ def assert_whole(folder: Path, before: dict[str, dict[str, bytes]]) -> None:
         assert json.loads(text)["started"]
 
 
-def _night_in_a_child(folder: Path) -> int:
+def _hand_out(tasks: Sequence[workers.Task], root: Path, *_: object, **__: object) -> dict[str, str]:
+    """In the place of `workers.run_all`: what the notebooks would leave, without running them."""
+    for task in tasks:
+        shutil.copytree(root / "prepared", task.parameters["out"])
+    return {}
+
+
+def _night_in_a_child(folder: Path, *, notebooks: bool) -> int:
     """Start a night in a copy of this process, which has all its imports; returns its pid."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            if not notebooks:
+                nightwork.workers.run_all = _hand_out
             nightly.run(order(folder))
             code = 0
         finally:
@@ -219,23 +229,28 @@ def _night_in_a_child(folder: Path) -> int:
     return pid
 
 
+def _seconds(folder: Path, *, notebooks: bool) -> float:
+    start = time.monotonic()
+    _, status = os.waitpid(_night_in_a_child(folder, notebooks=notebooks), 0)
+    assert status == 0
+    return time.monotonic() - start
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_night_killed_at_any_moment_leaves_the_reports_consistent(tmp_path: Path) -> None:
     folder = tiny_project(tmp_path / "p")
     nightly.run(order(folder, YESTERDAY))
-    start = time.monotonic()
-    nightly.run(order(folder))
-    whole = time.monotonic() - start
+    # A fifth of the kills while a notebook runs, the others while files are written and moved.
+    whole = {notebooks: _seconds(folder, notebooks=notebooks) for notebooks in (True, False)}
     moments = random.Random(0)
     killed = 0
     for at in range(KILLS):
         before = reports_of(folder)
         lines = len(history.read(folder / "reports"))
-        # A third while the notebook runs, the others where files are written and moved.
-        delay = moments.uniform(0, whole) if at % 3 == 0 else moments.uniform(0.6, 1.1) * whole
-        pid = _night_in_a_child(folder)
-        time.sleep(delay)
+        notebooks = at % 5 == 0
+        pid = _night_in_a_child(folder, notebooks=notebooks)
+        time.sleep(moments.uniform(0, whole[notebooks]))
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         killed += os.WIFSIGNALED(status)
@@ -246,8 +261,7 @@ def test_a_night_killed_at_any_moment_leaves_the_reports_consistent(tmp_path: Pa
         assert reports_of(folder).keys() == before.keys()
         assert_whole(folder, before)
         after = history.read(folder / "reports")
-        replaced = reports_of(folder) != before
-        assert len(after) == lines + replaced
+        assert len(after) == lines + (reports_of(folder) != before)
         started = json.loads(reports_of(folder)[DAY.isoformat()]["manifest.json"])["started"]
         assert after[-1]["started"] == started
     assert killed >= KILLS / 2

@@ -56,6 +56,7 @@ def run(order: Order) -> Night:
         work = Path(tempfile.mkdtemp(prefix=f".{day}.", suffix=".work", dir=reports))
         work.chmod(reports.stat().st_mode)
         night = Night(reports / day / f"RECALL-EVAL-{order.day:%d-%m-%Y}.md", log.path)
+        ended = "ended early, nothing was published"
         try:
             for said in [
                 *([stale] if stale else []),
@@ -65,13 +66,14 @@ def run(order: Order) -> Night:
             nightwork.run_jobs(order, planned, work, night, log)
             line = _write_report(order, fixture, planned, night, work, started, log)
             publishing.publish(work, reports / day, line)
+            ended = "the report was published, and then something failed"
             log.say(f"published: {night.report}; {verdicts.headline(night.verdicts)}")
             keep = order.keep or order.settings.night.keep
             for gone in publishing.prune(reports, keep, day) if keep else []:
                 log.say(f"removed the report of {gone}")
             site.write(reports)
         except BaseException as error:
-            log.say(f"ended early, nothing was published: {type(error).__name__}: {error}")
+            log.say(f"{ended}: {type(error).__name__}: {error}")
             raise
         finally:
             shutil.rmtree(work, ignore_errors=True)
