@@ -83,6 +83,7 @@ def test_the_report_folder_is_whole(project: Path) -> None:
         "figures/hash-scores.png",
         "figures/hash-margins.png",
         "figures/hash-frontier.png",
+        "figures/hash-funnel.png",
         "notebooks/10_note_recall-hash.ipynb",
         "notebooks/10_note_recall-hash.html",
     }
