@@ -88,10 +88,15 @@ def _verdict(name: str, low: float, high: float) -> str:
 
 
 def curves(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
-    """Each signal's frontier on all cases: `signal`, `answered`, `false_recall`, `answerable`, `silent`."""
+    """Each signal's frontier on the test half, which no combination has seen.
+
+    `signal`, `answered`, `false_recall`, `answerable`, `silent`.
+    """
     found = []
-    for name, values in looked_at.items():
-        held = rows.assign(looked_at=values)
+    test = (rows["half"] == "test").to_numpy()
+    for name, given in looked_at.items():
+        values = given[test]
+        held = rows[test].assign(looked_at=values)
         finite = np.unique(values[np.isfinite(values)])
         table = gates.sweep_signal(held, "looked_at", [-np.inf, *finite.tolist()])
         best = table[table["on_frontier"]].drop_duplicates(["answered", "false_recall"])

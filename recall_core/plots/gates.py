@@ -21,11 +21,13 @@ def grid(
     min_scores: Sequence[float],
     deltas: Sequence[float],
     chosen: tuple[float, float],
+    best: NDArray[np.bool_],
     ax: Axes,
 ) -> Axes:
     """Answered as shade, false recalls as contour lines, a column a delta and a row a min_score.
 
-    `answered`, `false_recall`: (m, d) counts. `chosen`: (min_score, delta), marked with a star.
+    `answered`, `false_recall`: (m, d) counts. `chosen`: (min_score, delta), marked with a star. `best`:
+    (m, d) bool, the settings on the frontier, dotted.
     """
     shade = ax.pcolormesh(deltas, min_scores, answered, cmap="Blues", shading="nearest")
     ax.figure.colorbar(shade, ax=ax, label="answered")
@@ -38,6 +40,8 @@ def grid(
     ax.plot(
         chosen[1], chosen[0], marker="*", markersize=14, color=GATE, markeredgecolor="white", linestyle=""
     )
+    at = np.argwhere(best)
+    ax.scatter(np.array(deltas)[at[:, 1]], np.array(min_scores)[at[:, 0]], s=5, color="#E69F00", linewidths=0)
     ax.set_xlabel("delta: lead over the runner-up")
     ax.set_ylabel("min_score")
     return ax
