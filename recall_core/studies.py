@@ -105,7 +105,7 @@ def health(
         batched = catalogue.open_embedder(name, root, batch_invariant=True)
         found += checks.batches(batched, some, queries, delta)
         one, many = (catalogue.open_embedder(name, root, threads=count) for count in (1, 2))
-        found.append(checks.threads(one, many, some[::4]))
+        found.append(checks.threads(one, many, some[:: max(1, len(some) // 24)]))
         found.append(checks.truncation(embedder.count_tokens(texts), embedder.max_tokens))
     return found
 
