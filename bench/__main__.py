@@ -1,10 +1,10 @@
-"""`python -m bench [embedding|keyword|night ...]`: all of them, or those named."""
+"""`python -m bench [embedding|keyword|gates|night ...]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import embedding, keyword, night
+from bench import embedding, gates, keyword, night
 from recall_core import config
 
 if __name__ == "__main__":
@@ -12,6 +12,7 @@ if __name__ == "__main__":
     parts = {
         "embedding": lambda: embedding.run(root),
         "keyword": keyword.run,
+        "gates": gates.run,
         "night": lambda: night.run(root),
     }
     for name in sys.argv[1:] or parts:

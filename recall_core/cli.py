@@ -127,7 +127,8 @@ def _run_pages(
     for name, value in page_study.inventory(read, raw, asked).itertuples(index=False):
         typer.echo(f"{name:<30} {value}")
     for row in page_study.modes(asked).itertuples():
-        typer.echo(f"recall@5, {row.mode:<20} {stats.share(row.hits, row.n)}, MRR {row.mrr:.3f}")
+        rank = f", MRR {row.mrr:.3f}" if row.n else ""
+        typer.echo(f"recall@5, {row.mode:<20} {stats.share(row.hits, row.n)}{rank}")
     for row in page_study.lost(asked).itertuples():
         typer.echo(f"lost: {row.case_id}: {row.query}: wanted {row.expected or 'nothing'}, got {row.top}")
     _write_trec(asked.rows(options), trec, "hybrid")

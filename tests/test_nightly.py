@@ -88,7 +88,7 @@ def test_the_report_folder_is_whole(project: Path) -> None:
         "notebooks/10_note_recall-hash.html",
     }
     assert sorted(path.name for path in (project / "reports").iterdir()) == [
-        *(".nightly.lock", "2026-07-31", "history.jsonl", "logs")
+        *(".nightly.lock", "2026-07-31", "history.jsonl", "index.html", "logs")
     ]
 
 
@@ -442,7 +442,7 @@ def test_old_reports_are_pruned_and_history_and_baselines_kept(
     nightly.run(order_of(tiny, date(2026, 7, 30), keep=1))
     reports = tiny / "reports"
     assert sorted(path.name for path in reports.iterdir()) == [
-        *(".nightly.lock", "2026-07-30", "baselines", "history.jsonl", "logs"),
+        *(".nightly.lock", "2026-07-30", "baselines", "history.jsonl", "index.html", "logs"),
     ]
     assert [log.name[:10] for log in (reports / "logs").iterdir()] == ["2026-07-30"]
     assert [held["date"] for held in history.read(reports)] == ["2026-07-28", "2026-07-29", "2026-07-30"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from recall_core import stats
 from recall_core.runs import Result
 
 HUB_CASES = 3
@@ -80,6 +81,24 @@ def dominance(table: pd.DataFrame, knob: str) -> str:
     if same.all():
         return f"Every setting tried gives what {named} gives: on this fixture the knob does nothing."
     return f"No setting tried dominates the configured {named}, and it dominates none."
+
+
+def needed(table: pd.DataFrame) -> str:
+    """How many silent cases it takes to promise a bound, and to tell the chosen setting from the next."""
+    chosen = table[table["chosen"]].iloc[0]
+    silent, false = int(chosen["silent"]), int(chosen["false_recall"])
+    said = (
+        f"A promise of at most 5% false recall (95% confidence) takes {stats.silent_needed(0.05)} silent "
+        f"cases without one false recall; here are {silent}."
+    )
+    fewer = table.loc[table["false_recall"] < false, "false_recall"]
+    if not silent or not len(fewer):
+        return said
+    cases = stats.silent_needed_to_tell(false / silent, int(fewer.max()) / silent)
+    return (
+        f"{said} To tell {false}/{silent} from the next lower {int(fewer.max())}/{silent} takes {cases} "
+        "silent cases (exact McNemar, power 80%)."
+    )
 
 
 def _listed(table: pd.DataFrame, knob: str) -> str:

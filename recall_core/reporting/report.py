@@ -85,6 +85,7 @@ def markdown(page: Page, results: Sequence[Result]) -> str:
         table=results_table,
         sweep=sweep_lines,
         dominance=findings.dominance,
+        needed=findings.needed,
         findings=findings.findings,
         caveats=findings.caveats,
         number=_number,
