@@ -527,3 +527,17 @@ def test_the_report_says_not_comparable_when_the_fixture_changed(tiny: Path) -> 
     assert (
         "| hash | the run of 2026-07-30 | *not comparable: the fixture changed* |" in night.report.read_text()
     )
+
+
+def test_what_fails_after_publishing_leaves_the_report_and_the_log_says_so(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(nightly.site, "write", full)
+    assert recall(tiny, monkeypatch, "nightly", "--date", "2026-07-31") == 3
+    assert (tiny / "reports/2026-07-31/manifest.json").is_file()
+    assert len(history.read(tiny / "reports")) == 1
+    (log,) = (tiny / "reports/logs").iterdir()
+    assert "the report was published, and then something failed: OSError" in log.read_text()

