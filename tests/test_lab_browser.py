@@ -194,7 +194,7 @@ def test_the_slider_moves_the_numbers(page: "playwright.Page", lab: Lab) -> None
         wider = (
             "[...document.querySelectorAll('.recall-live')].filter(e => e.scrollWidth > e.clientWidth + 2)"
         )
-        page.wait_for_function(f"!{wider}.length", timeout=5_000)
+        page.wait_for_function(f"!{wider}.length")
     keep(page, "explore-narrow")
 
 
