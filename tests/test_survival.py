@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -137,10 +138,12 @@ def test_one_that_hangs_is_stopped_at_its_time_limit_with_its_kernel(tmp_path: P
 
 
 def test_when_the_process_of_a_notebook_is_killed_its_kernel_goes_too(tmp_path: Path) -> None:
-    failed = run_cells(
-        tmp_path, {"orphan": REMEMBER + "os.kill(os.getppid(), 9); import time; time.sleep(600)"}
-    )
+    tell = "pathlib.Path(out + '.parent').write_text(str(os.getppid())); "
+    cell = REMEMBER + tell + "os.kill(os.getppid(), 9); import time; time.sleep(600)"
+    failed = run_cells(tmp_path, {"orphan": cell})
     assert failed == {"orphan": "orphan.ipynb: its process was killed by signal 9"}
+    process = (tmp_path / "orphan.out.parent").read_text()
+    assert not list(Path(tempfile.gettempdir()).glob(f"recall-{process}-*"))
     kernel = int((tmp_path / "orphan.out").read_text())
     wait_for(lambda: gone(kernel))
 

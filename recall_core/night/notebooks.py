@@ -28,7 +28,7 @@ from nbconvert import HTMLExporter
 from traitlets.config import Config
 
 from recall_core import progress
-from recall_core.night.workers import end_group
+from recall_core.night.workers import clear_sockets, end_group, socket_prefix
 from recall_core.records import ConfigError, RecallError
 from recall_core.reporting import web
 
@@ -81,7 +81,7 @@ def execute(
     ending = _Ending()
     # Left to itself, jupyter_client puts the sockets of every kernel under one name in the working folder:
     # two at a time would read each other's messages.
-    sockets = tempfile.mkdtemp(prefix="recall-")
+    sockets = tempfile.mkdtemp(prefix=socket_prefix(os.getpid()))
     kernel = copy.deepcopy(KERNEL)
     kernel.KernelManager.connection_file = str(Path(sockets) / "kernel.json")
     try:
@@ -188,7 +188,7 @@ def _end_with_parent(managers: list[AsyncKernelManager]) -> None:
         pid = getattr(provisioner, "pid", None)
         if pid and manager.has_kernel:
             end_group(pid)
-        shutil.rmtree(Path(manager.connection_file).parent, ignore_errors=True)
+    clear_sockets(os.getpid())
     os._exit(1)
 
 

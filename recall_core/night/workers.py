@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -137,6 +139,7 @@ def _look(one: _Running, time_limit: float, watch: Watch) -> str | None:
     assert one.process.stdin
     with suppress(OSError):
         one.process.stdin.close()
+    clear_sockets(one.process.pid)
     if code == 0:
         return ""
     if one.kernel and not one.failed:
@@ -181,6 +184,7 @@ def _end(running: Sequence[_Running]) -> None:
             if one.kernel:
                 end_group(one.kernel)
             one.process.wait()
+        clear_sockets(one.process.pid)
 
 
 def _events_of_kernel(one: _Running) -> None:
@@ -197,3 +201,14 @@ def end_group(pid: int) -> None:
             os.kill(pid, signal.SIGTERM)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def socket_prefix(pid: int) -> str:
+    """How the folder of a notebook process's kernel sockets is called, in the system's temporary folder."""
+    return f"recall-{pid}-"
+
+
+def clear_sockets(pid: int) -> None:
+    """Remove what a notebook process that could not do so itself left there."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{socket_prefix(pid)}*"):
+        shutil.rmtree(folder, ignore_errors=True)
