@@ -233,18 +233,21 @@ def models_check(
     fixture: Annotated[Path | None, typer.Option(help="Whose texts to use. Default: recall.toml.")] = None,
 ) -> None:
     """Measure what must be true of an embedder: unit rows, the same in any batch, on any thread, again."""
-    from recall_core import fixtures, studies
+    from recall_core import fixtures, health
     from recall_core.records import ModelError
+    from recall_core.store import passages
 
     root = config.find_root()
     settings = config.load(root / config.NAME)
-    study = studies.Study(fixtures.load(fixture or root / settings.fixture), root, settings)
-    found = study.health(name)
-    for check in found.itertuples():
+    asked = fixtures.load(fixture or root / settings.fixture)
+    texts = [passages(memory)[0] for memory in fixtures.all_memories(asked)]
+    queries = [case.query for case in asked.cases]
+    found = health.measure(name, root, texts, queries, settings.gate_for(name).delta)
+    for check in found:
         state = "holds" if check.ok else "DOES NOT HOLD"
         typer.echo(f"{check.name:<26} {state:<14} {check.measured}")
-    if not found["ok"].all():
-        failed = ", ".join(found.loc[~found["ok"].astype(bool), "name"])
+    failed = ", ".join(check.name for check in found if not check.ok)
+    if failed:
         raise ModelError(
             f"{name}: does not hold: {failed}; set batch_invariant = false, or use another model"
         )

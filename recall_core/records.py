@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -193,7 +194,8 @@ class Ranking:
                 raise ValueError(f"{stream}: the score of {id_!r} is NaN; a ranking needs numbers")
             if id_ not in best or score > best[id_]:
                 best[id_] = score
-        ordered = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))
+        by_id = sorted(best.items())
+        ordered = sorted(by_id, key=itemgetter(1), reverse=True)  # which keeps equal scores in their order
         return cls(stream, tuple(Hit(id_, score) for id_, score in ordered))
 
     def top(self, k: int) -> Ranking:

@@ -65,10 +65,12 @@ def paired_bootstrap(
     if not len(values):
         return np.nan, np.nan
     labels = np.arange(len(values)) if clusters is None else np.unique(list(clusters), return_inverse=True)[1]
-    sums = np.bincount(labels, values)
-    sizes = np.bincount(labels).astype(np.float64)
-    drawn = np.random.default_rng(seed).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), resamples)
-    means = (drawn @ sums) / (drawn @ sizes)
+    drawn_from = np.column_stack([np.bincount(labels, values), np.bincount(labels)])
+    # Clusters of one sum and one size are interchangeable: it is enough to draw how many of each kind.
+    kinds, alike = np.unique(drawn_from, axis=0, return_counts=True)
+    draws = np.random.default_rng(seed).multinomial(len(drawn_from), alike / len(drawn_from), resamples)
+    sums, sizes = draws @ kinds.T[0], draws @ kinds.T[1]
+    means = sums / sizes
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 

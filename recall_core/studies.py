@@ -11,16 +11,24 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from recall_core import catalogue, checks, comparison, config, fixtures, gates, models, pipeline, stats
+from recall_core import (
+    catalogue,
+    checks,
+    comparison,
+    config,
+    fixtures,
+    gates,
+    health,
+    models,
+    pipeline,
+    stats,
+)
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
 from recall_core.embedders.variants import Centred, Stale
 from recall_core.records import Fixture
 from recall_core.runs import Result
 from recall_core.store import passages
-
-CHECKED_TEXTS = 96
-"""Memories and questions the slow checks embed, spread over the fixture."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +48,16 @@ class Study:
             self.fixture, embedder, gate=gate, store=self.store, top_k=self.top_k, quiet=True
         )
 
-    def health(self, name: str) -> pd.DataFrame:
-        """Every check of one embedder, on uncached vectors: `embedder`, `name`, `ok`, `measured`."""
-        every = [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
-        queries = _spread([case.query for case in self.fixture.cases])
-        found = health(name, self.root, every, queries, self.settings.gate_for(name).delta)
-        return pd.DataFrame([{"embedder": name, **asdict(check)} for check in found])
+    def health(self, embedder: Embedder) -> pd.DataFrame:
+        """Every check of one embedder, on uncached vectors: `embedder`, `name`, `ok`, `measured`, and the
+        day it was measured, `on` (ISO)."""
+        texts = [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
+        queries = [case.query for case in self.fixture.cases]
+        delta = self.settings.gate_for(embedder.name).delta
+        found, day = health.measure_once(embedder, self.root, texts, queries, delta)
+        return pd.DataFrame([asdict(check) for check in found]).assign(
+            embedder=embedder.name, on=day.isoformat()
+        )
 
     def variants(self, plain: Embedder) -> list[Embedder]:
         """What an embedder is compared with as a control: without prefixes, if it has any, and centred."""
@@ -74,40 +86,18 @@ class Study:
         head = pd.Series({"embedder": embedder.name})
         return pd.concat([head, checks.band(rows), pd.Series({"hubness": skewness})]), worst
 
-    def stale(self, names: Sequence[str]) -> pd.DataFrame:
-        """What a store written by one model and asked by another scores, on purpose, for every ordered pair.
+    def stale(self, embedders: Sequence[Embedder]) -> pd.DataFrame:
+        """What a store written by one and asked by another scores, on purpose, for every ordered pair.
 
         Counts: `embedder`, `recall`, `answered`, `asked`, `false_recall`, `silent`. Pairs of two dimensions
         cannot be mixed and are left out.
         """
-        opened = {name: catalogue.open_cached(name, self.root) for name in names}
         mixed = [
-            self.run(Stale(opened[old], opened[new]), new)
-            for old, new in itertools.permutations(names, 2)
-            if opened[old].dim == opened[new].dim
+            self.run(Stale(old, new), new.name)
+            for old, new in itertools.permutations(embedders, 2)
+            if old.dim == new.dim
         ]
         return pd.DataFrame([_damage(result) for result in mixed])
-
-
-def health(
-    name: str, root: Path, texts: Sequence[str], queries: Sequence[str], delta: float | None
-) -> list[checks.Check]:
-    """Every check of one embedder on these texts. The slow ones take a spread of them."""
-    from recall_core.embedders.onnx import OnnxEmbedder
-
-    embedder = catalogue.open_embedder(name, root)
-    some = _spread(texts)
-    found = [
-        *checks.vectors(embedder, some),
-        checks.same_answers(embedder.embed_passages, some[0], f"  {some[0]}\n"),
-    ]
-    if isinstance(embedder, OnnxEmbedder):
-        batched = catalogue.open_embedder(name, root, batch_invariant=True)
-        found += checks.batches(batched, some, queries, delta)
-        one, many = (catalogue.open_embedder(name, root, threads=count) for count in (1, 2))
-        found.append(checks.threads(one, many, some[:: max(1, len(some) // 24)]))
-        found.append(checks.truncation(embedder.count_tokens(texts), embedder.max_tokens))
-    return found
 
 
 def side_by_side(results: Iterable[Result]) -> pd.DataFrame:
@@ -176,8 +166,3 @@ def _damage(result: Result) -> dict[str, object]:
         "false_recall": false,
         "silent": silent,
     }
-
-
-def _spread(texts: Sequence[str]) -> list[str]:
-    places = np.unique(np.linspace(0, len(texts) - 1, min(CHECKED_TEXTS, len(texts))).astype(int))
-    return [texts[place] for place in places]

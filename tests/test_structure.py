@@ -58,6 +58,7 @@ JOURNEY = [
     "past.trend",
     "past.changes",
     "checks",
+    "health",
     "studies",
     "page_study",
     "plots",

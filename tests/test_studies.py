@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from builders import case_of, result_of, right, silent, wrong
-from conftest import ROOT, ByHand, built, note
-from numpy.typing import NDArray
+from conftest import ByHand, built, note
 
 from recall_core import catalogue, models, scoring, studies
 from recall_core.config import Config, GateConfig
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
-from recall_core.embedders.onnx import OnnxEmbedder
 from recall_core.gates import Gate
 from recall_core.records import Fixture
 from recall_core.studies import Study
@@ -53,7 +50,6 @@ THREE = fixture_of({"a": "a", "b": "b"}, asked("q1", "a"), asked("q2", "b"), ask
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """The three questions; `old`, `new` and `wide` can be opened, and no model has prefixes."""
     monkeypatch.setattr(catalogue, "open_embedder", lambda name, _root, **_more: TOYS[name])
-    monkeypatch.setattr(catalogue, "open_cached", lambda name, _root: TOYS[name])
     monkeypatch.setattr(models, "load_registry", lambda _path: {})
     return Study(THREE, tmp_path, Config(gate=GATE))
 
@@ -213,7 +209,7 @@ def test_geometry_counts_who_is_near(tmp_path: Path) -> None:
 
 
 def test_every_ordered_pair_of_one_dimension_is_mixed(study: Study) -> None:
-    table = study.stale(["old", "wide", "new"]).set_index("embedder")
+    table = study.stale([OLD, WIDE, NEW]).set_index("embedder")
     assert list(table.index) == ["written by old, asked by new", "written by new, asked by old"]
     # Written by old, a is (1, 0): asked by new, q1 is (0, 1) and finds b, q2 finds a, q3 speaks.
     # Written by new, b is (1, 0): asked by old, q1 finds b; q2 finds b, which is right, by 0.2: too little.
@@ -237,85 +233,10 @@ def test_every_ordered_pair_of_one_dimension_is_mixed(study: Study) -> None:
 
 def test_the_gate_of_who_asks_counts(study: Study) -> None:
     settings = Config(gate=GATE, gates={"old": GateConfig(min_score=0.5, delta=0.1)})
-    table = Study(THREE, study.root, settings).stale(["old", "new"]).set_index("embedder")
+    table = Study(THREE, study.root, settings).stale([OLD, NEW]).set_index("embedder")
     assert table.loc["written by new, asked by old", ["answered", "false_recall"]].tolist() == [1, 1]
     assert table.loc["written by old, asked by new", ["answered", "false_recall"]].tolist() == [0, 1]
 
 
 def test_two_dimensions_leave_nothing_to_mix(study: Study) -> None:
-    assert study.stale(["old", "wide"]).empty
-
-
-# Health
-
-
-class Batching(OnnxEmbedder):
-    """Counts words as tokens; in a batch that holds it, the text `far` moves towards `near`."""
-
-    def __init__(self, moves: bool) -> None:
-        self.name = "batching"
-        self.dim = 2
-        self.max_tokens = 2
-        self.moves = moves
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([(1, 0)] * len(texts), dtype=np.float32)
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        far = (0.8, 0.6) if self.moves and len(texts) > 1 else (0.6, 0.8)
-        return np.array([far if "far" in text else (1, 0) for text in texts], dtype=np.float32)
-
-    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        return np.array([len(text.split()) for text in texts])
-
-
-TWO = fixture_of({"n": "near by", "f": "a far one"}, asked("q1", "n"))
-
-
-def health(monkeypatch: pytest.MonkeyPatch, opened: Callable[..., Embedder]) -> pd.DataFrame:
-    monkeypatch.setattr(catalogue, "open_embedder", opened)
-    return Study(TWO, ROOT, Config(gate=GATE)).health("batching").set_index("name")
-
-
-def test_hash_has_four_properties_and_holds_them() -> None:
-    found = Study(THREE, ROOT, Config()).health("hash")
-    assert found["name"].tolist() == ["finite", "unit norm", "deterministic", "white space ignored"]
-    assert found["ok"].all()
-    assert set(found["embedder"]) == {"hash"}
-
-
-def test_a_model_is_really_batched_for_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It ships run one text at a time; only when told to batch does it move.
-    found = health(monkeypatch, lambda *_, batch_invariant=None, **__: Batching(moves=bool(batch_invariant)))
-    assert found.index[~found["ok"].astype(bool)].tolist() == ["batch invariant", "texts fit"]
-    assert found["measured"]["batch invariant"].endswith(f": {0.6 * 0.8 + 0.8 * 0.6:.6f}")
-    # From 1 - 0.6 to 1 - 0.8, which is less than the 0.25 of the gate.
-    assert found["measured"]["margins hold in a batch"] == "margins move by up to 0.2000, delta is 0.25"
-    assert "1 of 2 texts are longer than 2 tokens (longest: 3)" in found["measured"]["texts fit"]
-
-
-def test_one_thread_is_held_against_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = health(monkeypatch, lambda *_, threads=None, **__: Batching(moves=threads == 1))
-    assert found.index[~found["ok"].astype(bool)].tolist() == ["same on one thread", "texts fit"]
-
-
-def test_the_slow_checks_take_a_spread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(studies, "CHECKED_TEXTS", 3)
-    found = studies.health("hash", ROOT, [f"text {i}" for i in range(9)], ["?"], None)
-    assert found[0].measured == "3 vectors of dimension 1024"
-    assert studies._spread([f"text {i}" for i in range(9)]) == ["text 0", "text 4", "text 8"]
-    assert studies._spread(["one"]) == ["one"]
-
-
-@pytest.mark.model
-def test_a_real_model_is_sound() -> None:
-    name = "all-MiniLM-L6-v2-int8"
-    entry = models.load_registry(ROOT / catalogue.REGISTRY)[name]
-    if any(check.state == "missing" for check in models.verify(entry, ROOT / "models")):
-        pytest.skip(f"models/{name} is not there; fetch it with `make models`")
-    found = Study(TWO, ROOT, Config()).health(name).set_index("name")
-    assert found.index.tolist() == [
-        *("finite", "unit norm", "deterministic", "white space ignored"),
-        *("batch invariant", "margins hold in a batch", "same on one thread", "texts fit"),
-    ]
-    assert found["ok"].astype(bool).all()
+    assert study.stale([OLD, WIDE]).empty

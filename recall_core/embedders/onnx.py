@@ -45,7 +45,7 @@ class OnnxEmbedder:
         passage_prefix: str = "",
         output: str | None = None,
         batch_invariant: bool = True,
-        tokens_a_batch: int = 4096,
+        tokens_a_batch: int = 1024,
         threads: int | None = None,
     ) -> None:
         self.name = name

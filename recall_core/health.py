@@ -1,0 +1,74 @@
+"""The health of an embedder: every check on a fixture's own texts, remembered while nothing changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from recall_core import catalogue, checks
+from recall_core.checks import Check
+from recall_core.embedders import Embedder
+
+CHECKED_TEXTS = 96
+"""Texts and questions the slow checks embed, spread over the fixture."""
+REMEMBERED = Path(".cache") / "health"
+
+
+def measure(
+    name: str, root: Path, texts: Sequence[str], queries: Sequence[str], delta: float | None
+) -> list[Check]:
+    """Every check of the embedder of that name, on uncached vectors; the slow ones take a spread of texts."""
+    from recall_core.embedders.onnx import OnnxEmbedder
+
+    embedder = catalogue.open_embedder(name, root)
+    some = _spread(texts)
+    found = [
+        *checks.vectors(embedder, some),
+        checks.same_answers(embedder.embed_passages, some[0], f"  {some[0]}\n"),
+    ]
+    if isinstance(embedder, OnnxEmbedder):
+        batched = catalogue.open_embedder(name, root, batch_invariant=True)
+        found += checks.batches(batched, some, _spread(queries), delta)
+        one, many = (catalogue.open_embedder(name, root, threads=count) for count in (1, 2))
+        found.append(checks.threads(one, many, some[:: max(1, len(some) // 24)]))
+        found.append(checks.truncation(embedder.count_tokens(texts), embedder.max_tokens))
+    return found
+
+
+def measure_once(
+    embedder: Embedder, root: Path, texts: Sequence[str], queries: Sequence[str], delta: float | None
+) -> tuple[list[Check], date]:
+    """As `measure`, and the day it was measured.
+
+    What held on an earlier day is not measured again while the embedder's fingerprint, the texts, the gate's
+    delta, onnxruntime and the processor are the same. What did not hold is.
+    """
+    asked = [embedder.fingerprint, onnxruntime.__version__, platform.platform(), platform.processor()]
+    key = hashlib.sha256(json.dumps([*asked, delta, list(texts), list(queries)]).encode()).hexdigest()
+    path = root / REMEMBERED / f"{key}.json"
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        return [Check(**check) for check in held["checks"]], date.fromisoformat(held["measured"])
+    except (OSError, ValueError, KeyError, TypeError):
+        found, today = measure(embedder.name, root, texts, queries, delta), date.today()
+    if all(check.ok is not False for check in found):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        held = {"measured": today.isoformat(), "checks": [asdict(check) for check in found]}
+        part.write_text(json.dumps(held, ensure_ascii=False), encoding="utf-8")
+        part.replace(path)
+    return found, today
+
+
+def _spread(texts: Sequence[str]) -> list[str]:
+    places = np.unique(np.linspace(0, len(texts) - 1, min(CHECKED_TEXTS, len(texts))).astype(int))
+    return [texts[place] for place in places]
