@@ -53,6 +53,7 @@ JOURNEY = [
     "choosing.held_out",
     "choosing.drift",
     "choosing.gate_study",
+    "choosing.grid_study",
     "comparison",
     "past.history",
     "past.trend",
@@ -91,7 +92,13 @@ JOURNEY = [
     "night.site",
     "night.nightwork",
     "night.nightly",
-    "night.commands",
+    "commands.options",
+    "commands.run",
+    "commands.fixture",
+    "commands.models",
+    "commands.store",
+    "commands.gate",
+    "commands.night",
     "cli",
 ]
 """A module imports only from rooms before its own."""

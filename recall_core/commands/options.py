@@ -1,0 +1,26 @@
+"""What several commands ask for: an embedder, and the gate it is judged behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recall_core import config
+
+if TYPE_CHECKING:
+    from recall_core.gates import Gate
+
+Embedder = Annotated[str, typer.Option(help="An embedder's name, as `recall models list` gives it.")]
+MinScore = Annotated[float | None, typer.Option(help="Absolute gate. Default: recall.toml.")]
+Delta = Annotated[float | None, typer.Option(help="Margin gate. Default: recall.toml.")]
+
+
+def gate(settings: config.Config, embedder: str, min_score: float | None, delta: float | None) -> Gate:
+    """The gate the embedder ships with, with what was given on the command line instead."""
+    from recall_core.gates import Gate
+
+    shipped = settings.gate_for(embedder)
+    return Gate(
+        shipped.min_score if min_score is None else min_score, shipped.delta if delta is None else delta
+    )

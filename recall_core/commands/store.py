@@ -1,0 +1,72 @@
+"""`recall store`: build one, ask it, re-embed it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recall_core import config
+from recall_core.commands import options
+from recall_core.commands.options import Delta, Embedder, MinScore
+
+app = typer.Typer(help="Stores: build one, ask it, re-embed it.", no_args_is_help=True)
+
+
+@app.command("build")
+def store_build(
+    path: Annotated[Path, typer.Argument(help="The store's file.")],
+    fixture: Annotated[Path, typer.Option(help="Take all memories of this fixture.")],
+    embedder: Embedder = "hash",
+) -> None:
+    """Make a store from the memories of a fixture, embedded and ready to ask."""
+    from recall_core import catalogue, fixtures, pipeline
+    from recall_core.store import SqliteStore
+
+    root = config.find_root()
+    memories = list(fixtures.all_memories(fixtures.load(fixture)))
+    opened = catalogue.open_embedder(embedder, root)
+    store = SqliteStore(path)
+    store.add(memories)
+    typer.echo(
+        f"{path}: {len(memories)} memories, {pipeline.reembed(store, opened)} embedded with {embedder}"
+    )
+
+
+@app.command("reembed")
+def store_reembed(
+    path: Annotated[Path, typer.Argument(help="The store's file.")], embedder: Embedder = "hash"
+) -> None:
+    """Give every memory a vector of another embedder. Can be stopped and run again."""
+    from recall_core import catalogue, pipeline
+    from recall_core.store import SqliteStore
+
+    opened = catalogue.open_embedder(embedder, config.find_root())
+    typer.echo(
+        f"{path}: {pipeline.reembed(SqliteStore(path, create=False), opened)} embedded with {embedder}"
+    )
+
+
+@app.command("search")
+def store_search(
+    path: Annotated[Path, typer.Argument(help="The store's file.")],
+    query: Annotated[str, typer.Argument(help="A question.")],
+    embedder: Embedder = "hash",
+    min_score: MinScore = None,
+    delta: Delta = None,
+    top_k: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
+) -> None:
+    """Ask a store one question: what comes out, and whether the gate would speak it."""
+    from recall_core import catalogue, gates, streams
+    from recall_core.store import SqliteStore
+
+    root = config.find_root()
+    chosen = options.gate(config.load(root / config.NAME), embedder, min_score, delta)
+    store = SqliteStore(path, create=False)
+    opened = catalogue.open_embedder(embedder, root)
+    ranking = streams.vector(store, opened.embed_queries([query])[0], opened.fingerprint)
+    texts = {memory.id: memory.text for memory in store.memories()}
+    for hit in ranking.top(top_k).hits:
+        typer.echo(f"{hit.score:.4f}  {hit.id:<20} {texts[hit.id]}")
+    typer.echo(gates.explain(ranking, chosen))
