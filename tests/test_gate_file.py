@@ -12,7 +12,6 @@ from builders import examples, right, row_lists, silent, wrong
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scipy.stats import binomtest
 
 from recall_core import gates, scoring
 from recall_core.choosing import gate_file
@@ -153,14 +152,3 @@ def test_a_signal_that_is_nan_is_refused_and_the_case_named() -> None:
         gate_of(signal="z").opens(rows)
     lost = rows.assign(failed=[False, True])
     assert gate_of(signal="z", threshold=2).opens(lost).tolist() == [False, True], "a failed search is open"
-
-
-@pytest.mark.parametrize(("hits", "n"), [(0, 45), (1, 63), (5, 5), (30, 63)])
-def test_the_upper_bound_is_scipys_exact_one_sided_one(hits: int, n: int) -> None:
-    exact = binomtest(hits, n, alternative="less").proportion_ci(0.9, method="exact").high
-    assert gate_file.upper_bound(hits, n, 0.9) == pytest.approx(exact)
-
-
-def test_the_upper_bound_of_nothing_is_everything() -> None:
-    assert gate_file.upper_bound(0, 0, 0.9) == 1.0
-    assert gate_file.upper_bound(0, 45, 0.9) == pytest.approx(1 - 0.1 ** (1 / 45))

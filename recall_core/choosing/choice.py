@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
 from recall_core import stats
-from recall_core.choosing.gate_file import Counts, opened_above, upper_bound
+from recall_core.choosing.gate_file import Counts, opened_above
 from recall_core.choosing.learn_then_test import (
     Method,
     RefusedError,
@@ -113,7 +113,7 @@ def _refusal(
     needed = silent
     while p_values(spoken, needed, max_false) > 1 - confidence:
         needed += 1
-    bound = math.ceil(1e3 * upper_bound(spoken, silent, confidence)) / 1e3
+    bound = math.ceil(1e3 * stats.clopper_pearson_upper(spoken, silent, confidence)) / 1e3
     return RefusedError(
         f"{head}: the strictest that answers anything ({signal} > {first['threshold']:g}) speaks to {spoken} "
         f"of the {silent} silent cases in the tune half; {needed} silent cases with no more spoken would be "
@@ -180,7 +180,7 @@ def counts(rows: pd.DataFrame, signal: str, threshold: float, min_score: float, 
         misled=int(found["misled"]),
         silent=silent,
         false_recall=false,
-        false_recall_at_most=upper_bound(false, silent, confidence),
+        false_recall_at_most=stats.clopper_pearson_upper(false, silent, confidence),
     )
 
 

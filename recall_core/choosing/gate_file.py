@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
-from scipy.stats import beta
 
 from recall_core.records import FingerprintError, Id, InputError, Record
 
@@ -120,11 +119,6 @@ def known_signals(rows: pd.DataFrame) -> list[str]:
 
 NO_SIGNAL = ("rank", "embed_ms", "search_ms")
 """Numbers of a scored case that know the answer, or say nothing of it."""
-
-
-def upper_bound(hits: int, n: int, confidence: float) -> float:
-    """One-sided upper bound of a share (Clopper and Pearson, Biometrika 1934). No cases: 1.0."""
-    return float(beta.ppf(confidence, hits + 1, n - hits)) if hits < n else 1.0
 
 
 def save(gate: GateFile, path: Path) -> None:
