@@ -131,11 +131,17 @@ class Grid(NamedTuple):
     misled: NDArray[np.intp]
 
 
-def grid(rows: pd.DataFrame, min_scores: Sequence[float], deltas: Sequence[float]) -> Grid:
+def grid(
+    rows: pd.DataFrame,
+    min_scores: Sequence[float],
+    deltas: Sequence[float],
+    times: NDArray[np.int64] | None = None,
+) -> Grid:
     """What `sweep` counts for every pair of settings, each as it stands in its list.
 
-    Time and memory grow with cases + settings, not with their product: each case is counted once, at the
-    strictest pair it passes, and sums over all stricter pairs give the rest.
+    `times`: (n,) how often each case counts, as in a resample; without it, once. Time and memory grow with
+    cases + settings, not with their product: each case is counted once, at the strictest pair it passes, and
+    sums over all stricter pairs give the rest.
     """
     for score in min_scores:
         Gate(score)
@@ -149,7 +155,9 @@ def grid(rows: pd.DataFrame, min_scores: Sequence[float], deltas: Sequence[float
     right, answerable = _right(rows), rows["answerable"].to_numpy(np.bool_)
 
     def count(which: NDArray[np.bool_]) -> NDArray[np.intp]:
-        held = np.bincount(cell[which], minlength=(len(min_scores) + 1) * width).reshape(-1, width)
+        weights = None if times is None else times[which]
+        held = np.bincount(cell[which], weights, (len(min_scores) + 1) * width).astype(np.intp)
+        held = held.reshape(-1, width)
         stricter = held[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
         return np.asarray(stricter[1:, 1:][np.ix_(of_score, of_delta)])
 

@@ -255,3 +255,49 @@ def test_a_trend_of_one_night_or_none_is_drawn(ax: Axes, nights: list[tuple[str,
 
 def test_what_is_no_outcome_has_no_outcome_s_colour() -> None:
     assert not {style.PLAIN, style.OTHER, style.TRACK} & set(plots.COLOURS.values())
+
+
+COUNTS = np.array([[2, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("gate", "stands", "said"),
+    [
+        ((0.7, 0.05), (0.05, 0.7), None),
+        ((0.2, 0.05), (0.05, "bottom"), "min_score 0.2, below every score"),
+    ],
+)
+def test_a_gate_below_the_grid_stands_at_its_edge(
+    ax: Axes, gate: tuple[float, float], stands: tuple[float, float | str], said: str | None
+) -> None:
+    plots.grid(COUNTS, COUNTS, [0.5, 0.9], [0.0, 0.1], gate, COUNTS == 1, COUNTS / 4, ax)
+    draw(ax)
+    (star,) = [line for line in ax.lines if line.get_marker() == "*"]
+    bottom = ax.get_ylim()[0]
+    assert star.get_xydata().tolist() == [[stands[0], bottom if stands[1] == "bottom" else stands[1]]]
+    assert said is None or said in [text.get_text() for text in ax.texts]
+
+
+def test_a_grid_dots_its_frontier_and_tints_what_is_often_on_it(ax: Axes) -> None:
+    often = np.array([[0.09, 0.1], [0.5, 0.0]])
+    plots.grid(COUNTS, COUNTS, [0.5, 0.9], [0.0, 0.1], (0.7, 0.05), COUNTS == 2, often, ax)
+    tinted, dotted = [
+        found.get_offsets().tolist()
+        for found in ax.collections
+        if len(found.get_offsets()) and found.get_label()[0] != "_"
+    ]
+    assert (tinted, dotted) == ([[0.1, 0.5], [0.0, 0.9]], [[0.0, 0.5]])
+
+
+def test_the_frontier_of_a_grid_marks_the_gate_and_its_steps(ax: Axes) -> None:
+    curve = pd.DataFrame({"false_recall": [0, 1], "answered": [2, 4], "low": [1.0, 3.0], "high": [3.0, 5.0]})
+    steps = pd.DataFrame(
+        {"step": ["here", "more"], "answered": [1, 4], "answerable": 6, "false_recall": [0, 1], "silent": 2}
+    )
+    plots.grid_frontier(curve, steps, ax)
+    draw(ax)
+    assert [line.get_xydata().tolist() for line in ax.lines if line.get_marker() in ("o", "*")] == [
+        [[1, 4]],
+        [[0, 1]],
+    ]
+    assert "1 answered for 0 false" in [text.get_text() for text in ax.texts]

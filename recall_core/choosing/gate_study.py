@@ -8,9 +8,8 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from recall_core import fixtures, gates, pipeline, split
+from recall_core import fixtures, pipeline, split
 from recall_core.choosing import choice, drift, learn_then_test, optimism
 from recall_core.choosing.gate_file import GateFile
 from recall_core.embedders import Embedder
@@ -118,16 +117,3 @@ def lent(study: Study | None, fixture: Fixture, other: Embedder) -> str:
         return "no gate was chosen, so there is none to lend"
     rows = split.mark(pipeline.run_cases(fixture, other, quiet=True), fixture)
     return drift.transfer(study.rows, rows, study.file, other.name).said()
-
-
-def axes(rows: pd.DataFrame, steps: int = 120) -> tuple[list[float], list[float]]:
-    """Settings for a grid over what was seen: min_scores from the lowest top1 up, deltas from 0 up."""
-    top1, margin = (rows[name][np.isfinite(rows[name])] for name in ("top1", "margin"))
-    least, most, lead = (top1.min(), top1.max(), margin.max()) if len(top1) else (0.0, 1.0, 1.0)
-    return np.linspace(least, most, steps).tolist(), np.linspace(0, max(lead, 1e-6), steps).tolist()
-
-
-def best_of(counts: gates.Grid) -> NDArray[np.bool_]:
-    """(m, d) bool: the settings of a grid that no other one of it dominates."""
-    answered, false = (pd.Series(held.ravel()) for held in (counts.answered, counts.false_recall))
-    return gates.frontier(answered, false).reshape(counts.answered.shape)

@@ -105,6 +105,50 @@ def curves(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]]) -> 
     return pd.concat(found)[columns].sort_values(["signal", "false_recall"], ignore_index=True)
 
 
+def at_budgets(curves: pd.DataFrame) -> pd.DataFrame:
+    """The curves as a table: `false_recall` at most, and what each signal answers there, one column each."""
+    allowed = budgets(int(curves["silent"].iloc[0]))
+    best = {
+        name: [int(part.loc[part["false_recall"] <= most, "answered"].max()) for most in allowed]
+        for name, part in curves.groupby("signal", sort=False)
+    }
+    return pd.DataFrame({"false_recall": allowed} | best)
+
+
+def budgets(silent: int) -> list[int]:
+    """Numbers of false recalls worth a row of a table: close together where they are few."""
+    return sorted(
+        {most for most in (0, 1, 2, 3, 5, 8, 12, 18, 25, 35, 50, 70, 100) if most < silent} | {silent}
+    )
+
+
+def described(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.DataFrame:
+    """Each combination's coefficients, and how much its fit flatters it: a row a combination.
+
+    Its fields, `reversed` (features that count against an answer), and the AUROC of right first against its
+    target on the tune half: `fit`, scored by itself, and `crossed`, each life scored by a fit that saw the
+    other lives, with `low` and `high`.
+    """
+    tune = rows[rows["half"] == "tune"]
+    units = tune["unit"].astype(str).tolist()
+    found = []
+    for one in fitted:
+        given = {
+            "fit": combine.score(tune, one),
+            "crossed": combine.cross_validated(tune, one.features, one.target, units),
+        }
+        parts = combine.separation(tune, given, units, target=one.target).set_index("signal")
+        crossed = parts.loc["crossed"]
+        flattered = {
+            "fit": parts.loc["fit", "auroc"],
+            "crossed": crossed["auroc"],
+            "low": crossed["low"],
+            "high": crossed["high"],
+        }
+        found.append(one.model_dump() | {"reversed": one.reversed} | flattered)
+    return pd.DataFrame(found)
+
+
 def calibrated(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.DataFrame:
     """The last combination's stated chance of being right against what came true on the test half.
 

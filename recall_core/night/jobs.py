@@ -30,7 +30,7 @@ FIGURES: Mapping[Path, Mapping[str, str]] = {
         "subsets": "Recall at five of every subset of streams against all of them, with its interval",
     },
     GATES: {
-        "grid": "Answered as shade and false recalls as lines, for every pair of min_score and delta",
+        "grid": "Answered and false recalls of every min_score and delta, and their frontier with its band",
         "signals": "The frontier of every signal: answered questions against false recalls",
         "calibration": "The combination's stated chance of being right against what came true",
         "drift": "Recall at one, answered and false recall in stores of growing size",

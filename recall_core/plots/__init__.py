@@ -2,7 +2,7 @@
 
 from recall_core.plots.cases import binned, calibration, frontier, funnel, histogram, steps
 from recall_core.plots.compare import kinds, strips, subsets, trend
-from recall_core.plots.gates import drift, grid, signal_frontiers
+from recall_core.plots.gates import drift, grid, grid_frontier, signal_frontiers
 from recall_core.plots.style import COLOURS, HATCHES, LABELS, STYLE, groups, use_style
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "frontier",
     "funnel",
     "grid",
+    "grid_frontier",
     "groups",
     "histogram",
     "kinds",

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from recall_core.plots.style import COLOURS, GATE, legend
 
 CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#777777", "#000000", "#999933")
+BEST = "#CC79A7"
+SOMETIMES = 0.1
+"""Least share of resamples in which a setting is tinted."""
 
 
 def grid(
@@ -22,12 +25,14 @@ def grid(
     deltas: Sequence[float],
     chosen: tuple[float, float],
     best: NDArray[np.bool_],
+    often: NDArray[np.float64],
     ax: Axes,
 ) -> Axes:
     """Answered as shade, false recalls as contour lines, a column a delta and a row a min_score.
 
     `answered`, `false_recall`: (m, d) counts. `chosen`: (min_score, delta), marked with a star. `best`:
-    (m, d) bool, the settings on the frontier, dotted.
+    (m, d) bool, the settings on the frontier, dotted. `often`: (m, d), the share of resamples in which a
+    setting is on it; those that are in one of ten or more are tinted.
     """
     shade = ax.pcolormesh(deltas, min_scores, answered, cmap="Blues", shading="nearest")
     ax.figure.colorbar(shade, ax=ax, label="answered")
@@ -37,14 +42,60 @@ def grid(
         deltas, min_scores, false_recall, levels=levels, colors=COLOURS["silent"], linewidths=1
     )
     ax.clabel(lines, fmt="%d false", fontsize=8)
-    ax.plot(
-        chosen[1], chosen[0], marker="*", markersize=14, color=GATE, markeredgecolor="white", linestyle=""
-    )
-    at = np.argwhere(best)
-    ax.scatter(np.array(deltas)[at[:, 1]], np.array(min_scores)[at[:, 0]], s=5, color="#E69F00", linewidths=0)
+    for where, size, label in (
+        (often >= SOMETIMES, 14, f"in {SOMETIMES:.0%} of resamples"),
+        (best, 5, "frontier"),
+    ):
+        at = np.argwhere(where)
+        ax.scatter(
+            np.array(deltas)[at[:, 1]],
+            np.array(min_scores)[at[:, 0]],
+            s=size,
+            color=BEST,
+            alpha=1.0 if size == 5 else 0.3,
+            linewidths=0,
+            label=label,
+        )
+    edges = ax.get_xlim()[1], ax.get_ylim()[0]
+    _star(min(chosen[1], edges[0]), max(chosen[0], edges[1]), ax)
+    if chosen[0] < edges[1]:
+        ax.annotate(f"min_score {chosen[0]:g}, below every score", (chosen[1], edges[1]), xytext=(10, 5),
+                    textcoords="offset points", fontsize=8)  # fmt: skip
     ax.set_xlabel("delta: lead over the runner-up")
     ax.set_ylabel("min_score")
+    legend(ax, 3)
     return ax
+
+
+def grid_frontier(curve: pd.DataFrame, steps: pd.DataFrame, ax: Axes) -> Axes:
+    """The most any setting of a grid answers at so many false recalls, its band, and a gate's next steps.
+
+    `curve`: `GridStudy.frontier`; `steps`: `grid_study.next_steps`, the gate itself first.
+    """
+    at = curve["false_recall"]
+    ax.fill_between(
+        at, curve["low"], curve["high"], step="post", color=BEST, alpha=0.25, linewidth=0, label="95% band"
+    )
+    ax.plot(at, curve["answered"], drawstyle="steps-post", color=BEST, label="frontier of the grid")
+    onward = steps.iloc[1:]
+    ax.plot(
+        onward["false_recall"], onward["answered"], "o", color=BEST, markeredgecolor=GATE, label="next steps"
+    )
+    gate = steps.iloc[0]
+    _star(gate["false_recall"], gate["answered"], ax)
+    ax.annotate(f"{gate['answered']} answered for {gate['false_recall']} false",
+                (gate["false_recall"], gate["answered"]), xytext=(9, -12), textcoords="offset points",
+                fontsize=8)  # fmt: skip
+    ax.set_xlabel(f"false recalls, of {steps['silent'].iloc[0]} that must stay silent")
+    ax.set_ylabel(f"answered, of {steps['answerable'].iloc[0]}")
+    ax.set_ylim(bottom=0)
+    legend(ax, 2)
+    return ax
+
+
+def _star(x: float, y: float, ax: Axes) -> None:
+    ax.plot(x, y, marker="*", markersize=14, color=GATE, markeredgecolor="white", linestyle="",
+            label="configured gate", clip_on=False, zorder=4)  # fmt: skip
 
 
 def signal_frontiers(curves: pd.DataFrame, ax: Axes) -> Axes:

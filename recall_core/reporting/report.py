@@ -17,7 +17,7 @@ import pandas as pd
 from recall_core.past.changes import Changes
 from recall_core.reporting import behind, findings, web
 from recall_core.runs import Result
-from recall_core.stats import share, wilson
+from recall_core.stats import calibration_error, share, wilson
 
 KINDS = {
     "onnx": (
@@ -93,6 +93,7 @@ def markdown(page: Page, results: Sequence[Result]) -> str:
         points=_points,
         flips=_flips,
         health=_health,
+        calibration_error=calibration_error,
         numbers=partial(_numbers, page, results),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
