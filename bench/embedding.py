@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from bench import timing
 from recall_core import catalogue, fixtures, vault
 from recall_core.choosing.loglines import log_lines
-from recall_core.store import passages
+from recall_core.passages import passages
 
 NOTES = 2_000
 SAME_WEIGHTS = "all-MiniLM-L6-v2-fp32"

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from recall_core import config, fixtures, gates, progress, scoring, signals, stats, streams
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
+from recall_core.passages import passages
 from recall_core.records import Case, Fixture, Memory
 from recall_core.runs import Result
-from recall_core.store import MemoryStore, SqliteStore, Store, passages
+from recall_core.store import MemoryStore, SqliteStore, Store
 
 EMBED_AT_ONCE = 256
 """Passages embedded between two steps of the progress bar, and in one transaction of a re-embedding."""

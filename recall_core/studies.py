@@ -26,9 +26,9 @@ from recall_core import (
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
 from recall_core.embedders.variants import Centred, Stale
+from recall_core.passages import passages
 from recall_core.records import Fixture
 from recall_core.runs import Result
-from recall_core.store import passages
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from recall_core import fixtures, pipeline, runs, scoring, signals
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
+from recall_core.passages import passages
 from recall_core.records import Memory, Ranking
 from recall_core.signals import MEASURED, NAMELESS, NOTHING, SIGNALS, UNMEASURED, Known, Signals
-from recall_core.store import MemoryStore, SqliteStore, passages
+from recall_core.store import MemoryStore, SqliteStore
 
 OLD, NEW = "the dog sleeps in the hall", "a cat sits on the roof"
 

@@ -18,8 +18,10 @@ from conftest import ByHand, note
 
 from recall_core import fixtures, pipeline, streams
 from recall_core.embedders.hashing import HashEmbedder
+from recall_core.passages import CHUNK, passages
 from recall_core.records import FingerprintError, Fixture, Hit, Memory, StoreError
-from recall_core.store import CHUNK, MIGRATIONS, MemoryStore, SqliteStore, Store, chunks, hash_of, passages
+from recall_core.store import MemoryStore, SqliteStore, Store
+from recall_core.store.database import MIGRATIONS
 from recall_core.words import search_terms
 
 EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (0.6, 0.8)
@@ -86,45 +88,7 @@ def test_two_memories_with_one_text_stay_two_and_tie(make: Make):
     assert (len(store.vectors(MINE).ids), len(store.vectors(MINE).matrix)) == (3, 2)
 
 
-def test_a_title_is_part_of_what_is_embedded():
-    plain, titled = note("a", "text"), note("a", "text", title="Title")
-    assert (passages(plain), passages(titled)) == (["text"], ["Title\ntext"])
-    assert hash_of("text") != hash_of("Title\ntext")
-    assert passages(plain) == passages(note("b", "text", kind="fact"))
-    assert hash_of("text") == "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
-
-
 # Passages
-
-
-def paragraph(word: str, characters: int) -> str:
-    return (word * characters)[:characters]
-
-
-def test_a_page_is_embedded_whole_and_in_chunks():
-    first, second = paragraph("a", CHUNK - 1), paragraph("b", CHUNK - 1)
-    page = note("p", f"{first}\n\n{second}", kind="page", title="T")
-    assert passages(page) == [f"T\n{first}\n\n{second}", f"T\n{first}", f"T\n{second}"]
-    assert passages(note("p", page.text, title="T")) == [f"T\n{page.text}"]
-
-
-@pytest.mark.parametrize(("more", "pieces"), [(-1, 1), (0, 2)])
-def test_paragraphs_share_a_chunk_while_they_fit(more: int, pieces: int):
-    # Joined while both together hold less than CHUNK characters.
-    page = note("p", f"{paragraph('a', 100)}\n \n\n{paragraph('b', CHUNK - 100 + more)}", kind="page")
-    assert len(chunks(page)) == pieces
-
-
-@pytest.mark.parametrize("text", ["", "one line", "a\nb", paragraph("a", 5 * CHUNK)])
-def test_a_page_of_one_chunk_has_one_passage(text: str):
-    page = Memory(id="p", text=text, kind="page", title="T")
-    assert passages(page) == chunks(page) == [f"T\n{text}"]
-
-
-def test_no_paragraph_of_a_page_is_lost():
-    words = [f"{i}-" * (i * 7 % 90) + "." for i in range(60)]
-    page = note("p", "\n\n".join(words), kind="page")
-    assert "\n\n".join(chunks(page)) == page.text
 
 
 def chunked(*words: str, id_: str = "p", **more: Any) -> Memory:

@@ -10,9 +10,10 @@ from conftest import ByHand, note
 from recall_core import fusion, streams
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate, opened
+from recall_core.passages import passages
 from recall_core.records import Memory, Ranking
 from recall_core.scoring import frame, score_case
-from recall_core.store import SqliteStore, passages
+from recall_core.store import SqliteStore
 from recall_core.wiki import Answer, Options, Wiki, explain
 from recall_core.words import marked
 

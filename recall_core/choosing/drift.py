@@ -24,8 +24,9 @@ from recall_core.choosing.gate_file import Counts, GateFile
 from recall_core.choosing.learn_then_test import RefusedError
 from recall_core.choosing.loglines import log_lines
 from recall_core.embedders import Embedder
+from recall_core.passages import passages
 from recall_core.records import Case, Fixture, InputError, Memory, Ranking
-from recall_core.store import Vectors, passages
+from recall_core.store import Vectors
 
 SIZES = (15, 60, 250, 1_000, 4_000)
 Filler = Literal["both", "lines"]

@@ -79,8 +79,8 @@ def models_check(
 ) -> None:
     """Measure what must be true of an embedder: unit rows, the same in any batch, on any thread, again."""
     from recall_core import fixtures, health
+    from recall_core.passages import passages
     from recall_core.records import ModelError
-    from recall_core.store import passages
 
     root = config.find_root()
     settings = config.load(root / config.NAME)
