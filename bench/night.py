@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 
 from bench import timing
+from recall_core.past import history
 
 
 def run(root: Path) -> None:
-    """Print the seconds of a cold and a warm night, in a copy of the project that shares the models."""
+    """Print the seconds of a cold and a warm night, and of each notebook in both, in a copy of the project
+    that shares the models."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "project"
         copy.mkdir()
@@ -21,8 +23,13 @@ def run(root: Path) -> None:
             source = root / part
             shutil.copytree(source, copy / part) if source.is_dir() else shutil.copy(source, copy)
         (copy / "models").symlink_to(root / "models")
-        seconds = {name: _night(copy) for name in ("cold night", "warm night")}
-    timing.table("a night", seconds)
+        cold, warm = _night(copy), _night(copy)
+        nights = history.read(copy / "reports")
+    timing.table("a night", {"cold night": cold, "warm night": warm})
+    print("\nwhere it goes, in seconds; two notebooks run at a time")
+    first, second = (night["seconds"] for night in nights)
+    for name in sorted(first, key=lambda name: -first[name]):
+        print(f"  {name:<44} {first[name]:>6.1f} cold {second[name]:>6.1f} warm")
 
 
 def _night(project: Path) -> float:
