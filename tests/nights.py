@@ -1,4 +1,4 @@
-"""A project small enough to run a night in, with a notebook that is light or misbehaves."""
+"""Projects to run a night in: a bare checkout, and a small one whose notebook is light or misbehaves."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ def stub(path: Path, source: str, original: Path) -> None:
 def stub_notes(folder: Path, source: str) -> None:
     """Put other code in the place of the note recall notebook."""
     stub(folder / jobs.NOTES, source, ROOT / jobs.NOTES)
+
+
+def bare_project(folder: Path, settings: str) -> Path:
+    """Our notebooks, fixtures and registry with other settings: no reports, no model files, no cache."""
+    for part in ("notebooks", "data"):
+        shutil.copytree(ROOT / part, folder / part)
+    (folder / "models").mkdir()
+    shutil.copy(ROOT / catalogue.REGISTRY, folder / "models")
+    (folder / config.NAME).write_text(settings)
+    return folder
 
 
 def tiny_project(folder: Path, settings: str = TINY) -> Path:

