@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -115,28 +115,10 @@ def frontier(
             linewidth=0,
             label="95% band",
         )
-    settings = sweep.drop_duplicates(["answered", "false_recall"])
-    ax.plot(
-        settings["false_recall"],
-        settings["answered"],
-        linestyle="none",
-        marker="o",
-        markersize=5,
-        markerfacecolor="white",
-        color="#777777",
-        label="dominated",
-    )
-    best = sweep[sweep["on_frontier"]].drop_duplicates(["answered", "false_recall"])
-    best = best.sort_values("false_recall")
-    ax.plot(
-        best["false_recall"],
-        best["answered"],
-        drawstyle="steps-post",
-        marker="o",
-        markersize=6,
-        color=style.COLOURS["right"],
-        label="frontier",
-    )
+    settings = sweep.drop_duplicates(["answered", "false_recall"]).sort_values("false_recall")
+    best = settings[settings["on_frontier"]]
+    _dots(ax, settings, "dominated", linestyle="none", markersize=5, markerfacecolor="white", color="#777777")
+    _dots(ax, best, "frontier", drawstyle="steps-post", markersize=6, color=style.COLOURS["right"])
     chosen = sweep[sweep["chosen"]].iloc[0]
     at = (chosen["false_recall"], chosen["answered"])
     for _, setting in best.iterrows():
@@ -164,6 +146,10 @@ def frontier(
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     style.legend(ax, 4 if band is not None else 3)
     return ax
+
+
+def _dots(ax: Axes, settings: pd.DataFrame, label: str, **look: Any) -> None:
+    ax.plot(settings["false_recall"], settings["answered"], marker="o", label=label, **look)
 
 
 def steps(rows: pd.DataFrame, k: int = 3) -> pd.DataFrame:
