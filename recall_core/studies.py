@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 
 from recall_core import (
@@ -21,8 +20,8 @@ from recall_core import (
     health,
     models,
     pipeline,
-    stats,
 )
+from recall_core.choosing import combine
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
 from recall_core.embedders.variants import Centred, Stale
@@ -138,20 +137,14 @@ def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:
 
 
 def separation(result: Result) -> dict[str, object]:
-    """How well each signal tells right-first cases from those that must stay silent: AUROC, 0.5 is chance.
+    """How well score and margin tell right-first cases from those that must stay silent.
 
-    A silent case whose search failed counts at its worst: as high as can be.
+    AUROC, 0.5 is chance, as `combine.separation` measures it.
     """
-    rows = result.rows
-    signals = rows[["top1", "margin"]].mask(rows["failed"], np.inf)
-    right, silent = signals[rows["place"] == "right_first"], signals[rows["place"] == "silent"]
-    return {
-        "embedder": result.embedder,
-        "right": len(right),
-        "silent": len(silent),
-        "top1": stats.auroc(right["top1"], silent["top1"]),
-        "margin": stats.auroc(right["margin"], silent["margin"]),
-    }
+    signals = {name: result.rows[name] for name in ("top1", "margin")}
+    found = combine.separation(result.rows, signals).set_index("signal")
+    right, silent = found[["right", "others"]].iloc[0].tolist()
+    return {"embedder": result.embedder, "right": right, "silent": silent, **found["auroc"].to_dict()}
 
 
 def _damage(result: Result) -> dict[str, object]:
