@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,19 +41,30 @@ def compare(before: Result, after: Result) -> Comparison:
             "their numbers are not comparable, so compare embedders of one kind"
         )
     ks = sorted({1, min(before.top_k, after.top_k)})
-    left, right = (result.rows.set_index("case_id") for result in (before, after))
+    metrics = [*(f"recall@{k}" for k in ks), "answered", "misled", "false_recall", "passed"]
+    table, flips = paired(before.rows, after.rows, metrics, ("recall@1", "passed"), ks)
+    return Comparison(before.embedder, after.embedder, table, flips)
+
+
+def paired(
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    metrics: Sequence[str],
+    watched: Sequence[str],
+    ks: Sequence[int],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`table` of the metrics and `flips` of those that are watched, of two frames of scored rows.
+
+    `ks`: of every recall@k that is asked for. Raises InputError when the cases are not the same.
+    """
+    left, right = (rows.set_index("case_id") for rows in (before, after))
     odd = left.index.symmetric_difference(right.index)
     if len(odd):
         raise InputError(f"{len(odd)} cases are in one run only ({odd[0]} first); run both on one fixture")
     right = right.loc[left.index]
     marks = scoring.indicators(left, ks), scoring.indicators(right, ks)
-    metrics = [*(f"recall@{k}" for k in ks), "answered", "misled", "false_recall", "passed"]
-    return Comparison(
-        before.embedder,
-        after.embedder,
-        pd.DataFrame([_difference(metric, marks[0][metric], marks[1][metric]) for metric in metrics]),
-        pd.concat([_flips(metric, left, right, *marks) for metric in ("recall@1", "passed")]),
-    )
+    table = pd.DataFrame([_difference(metric, marks[0][metric], marks[1][metric]) for metric in metrics])
+    return table, pd.concat([_flips(metric, left, right, *marks) for metric in watched])
 
 
 def _difference(metric: str, before: pd.Series[float], after: pd.Series[float]) -> dict[str, object]:

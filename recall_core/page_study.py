@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from recall_core import fusion, gates, pipeline, probes, scoring, stats, streams
+from recall_core import fusion, pipeline, probes, scoring, stats, streams
 from recall_core.embedders import Embedder
 from recall_core.probes import Probe
 from recall_core.records import Memory, Ranking
@@ -46,16 +47,17 @@ class Asked:
         return [self.wiki.fuse(found, options) for found in self.found]
 
     def rows(self, options: Options) -> pd.DataFrame:
-        """One scored row a probe, as `scoring.frame`, with `kind` and `fell_back`."""
+        """One scored row a probe, as `scoring.frame`, with `outcome`, `kind` and `fell_back`."""
         answers = self.answers(options)
         scored = [
             scoring.score_case(probe.as_case(), answer.ranking, depth=KEPT)
             for probe, answer in zip(self.probes, answers, strict=True)
         ]
         table = scoring.frame(scored)
-        table["outcome"] = gates.outcomes(table, gates.Gate(-1e9))
         return table.assign(
-            kind=[probe.kind for probe in self.probes], fell_back=[answer.fell_back for answer in answers]
+            outcome=outcomes(table),
+            kind=[probe.kind for probe in self.probes],
+            fell_back=[answer.fell_back for answer in answers],
         )
 
 
@@ -113,6 +115,16 @@ def found_within(rows: pd.DataFrame, k: int = AT) -> pd.Series[float]:
     return (rows["rank"] <= k).astype(float).where(rows["answerable"])
 
 
+def outcomes(rows: pd.DataFrame) -> list[str]:
+    """What came of each probe: `found` within five or `lost`; `kept_quiet` or `false_recall` where nothing
+    must be found."""
+    words = {1.0: "found", 0.0: "lost"}
+    return [
+        words.get(within, "false_recall" if len(ids) else "kept_quiet")
+        for within, ids in zip(found_within(rows), rows["ids"], strict=True)
+    ]
+
+
 def reciprocal_rank(rows: pd.DataFrame) -> pd.Series[float]:
     """1 / rank of the first expected memory, 0.0 where none came back, NaN where nothing must be found."""
     return (1 / rows["rank"]).fillna(0.0).where(rows["answerable"])
@@ -148,6 +160,38 @@ def modes(asked: Asked) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(lines)
+
+
+def kept(asked: Asked) -> dict[str, pd.DataFrame]:
+    """The rows of each mode with what its search took, to compare later nights with probe by probe."""
+    return {
+        "keyword": asked.rows(KEYWORD).assign(search_ms=asked.keyword_ms),
+        "hybrid": asked.rows(asked.options).assign(search_ms=asked.hybrid_ms),
+    }
+
+
+def conditions(asked: Asked, wiki_hash: str) -> pd.DataFrame:
+    """All that decides a mode's numbers: two nights are comparable only if it is the same.
+
+    `mode`, `kind` (of its embedder; `keyword` has none), `wiki` and `probes` (SHA-256), `path` (the options
+    as JSON), `fingerprint` (of its embedder, or empty).
+    """
+    embedder = asked.wiki.embedder
+    by_all = (embedder.kind, embedder.fingerprint) if embedder else ("keyword", "")
+    modes = ("keyword", KEYWORD, "keyword", ""), ("hybrid", asked.options, *by_all)
+    return pd.DataFrame(
+        [
+            {
+                "mode": mode,
+                "kind": kind,
+                "wiki": wiki_hash,
+                "probes": probes.probes_hash(asked.probes),
+                "path": json.dumps(asdict(options), sort_keys=True),
+                "fingerprint": fingerprint,
+            }
+            for mode, options, kind, fingerprint in modes
+        ]
+    )
 
 
 def kinds(asked: Asked) -> pd.DataFrame:

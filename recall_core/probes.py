@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -86,6 +87,12 @@ def load(path: Path, memories: Iterable[Memory]) -> Probes:
     if problems:
         raise FixtureError(str(path), problems)
     return probes
+
+
+def probes_hash(probes: Sequence[Probe]) -> str:
+    """SHA-256 of the probes' content. White space and key order in the file do not change it."""
+    told = [probe.model_dump(mode="json") for probe in probes]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def _told(raw: object, loc: tuple[int | str, ...], message: str) -> str:

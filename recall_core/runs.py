@@ -71,13 +71,20 @@ def save(result: Result, figures: dict[str, Figure], out: str) -> str:
     return _complete(folder, figures)
 
 
-def save_tables(tables: Mapping[str, pd.DataFrame], figures: dict[str, Figure], out: str) -> str:
-    """As `save`, for a notebook whose results are tables and not one run."""
+def save_tables(
+    tables: Mapping[str, pd.DataFrame],
+    figures: dict[str, Figure],
+    out: str,
+    rows: Mapping[str, pd.DataFrame] | None = None,
+) -> str:
+    """As `save`, for a notebook whose results are tables and not one run. `rows`: scored cases, by name."""
     if not out:
         return NOT_SAVED
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(records(tables), folder / "tables.json")
+    for name, scored in (rows or {}).items():
+        write_rows(scored, folder / f"{name}.jsonl")
     return _complete(folder, figures)
 
 

@@ -22,6 +22,8 @@ PLACES = ("right_first", "tie_on_top", "wrong_on_top")
 """These three add up to the answerable cases."""
 OUTCOMES = ("answered", "silenced", "misled", "withheld")
 """So do these four."""
+PASSED = ("answered", "found", "kept_quiet")
+"""The outcomes of a case that passed; `found` is a probe's, of a wiki, where no gate stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def indicators(rows: pd.DataFrame, ks: Sequence[int] = (1, 3)) -> pd.DataFrame:
     asked |= {outcome: rows["outcome"] == outcome for outcome in OUTCOMES}
     marks = {metric: found.astype(float).where(answerable) for metric, found in asked.items()}
     marks["false_recall"] = (rows["outcome"] == "false_recall").astype(float).where(~answerable)
-    marks["passed"] = rows["outcome"].isin(["answered", "kept_quiet"]).astype(float)
+    marks["passed"] = rows["outcome"].isin(PASSED).astype(float)
     marks["failed"] = rows["failed"].astype(float)
     return pd.DataFrame(marks, index=rows.index)
 

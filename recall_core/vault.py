@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import posixpath
 import re
@@ -58,11 +59,7 @@ def read(folder: Path) -> Vault:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder that holds the Markdown pages")
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    files = _files(folder)
     paths = [path for path in files if path.suffix.lower() in ENDINGS]
     if not paths:
         raise InputError(f"{folder}: holds no page ({' or '.join(ENDINGS)}); give a folder of Markdown files")
@@ -87,6 +84,26 @@ def read(folder: Path) -> Vault:
         memories.append(_memory(page, tuple(dict.fromkeys(links))))
     broken = tuple((page.id, page.broken) for page in pages if page.broken)
     return Vault(tuple(memories), tuple(dangling), broken)
+
+
+def wiki_hash(folder: Path, observations: Path | None = None) -> str:
+    """SHA-256 of what is in the files of a wiki: every page's path and bytes, and the observations' bytes.
+
+    Of the files and not of what is read from them, so that a reader that reads otherwise is seen to.
+    """
+    pages = [path for path in _files(folder) if path.suffix.lower() in ENDINGS]
+    held = [(path.relative_to(folder).as_posix(), path) for path in pages]
+    held += [("", observations)] if observations else []
+    told = [[name, hashlib.sha256(path.read_bytes()).hexdigest()] for name, path in held]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 def read_observations(path: Path) -> list[Memory]:

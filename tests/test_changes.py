@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from builders import result_of, right, silent, wrong
 from scipy.stats import binomtest
@@ -35,6 +36,10 @@ def measured(*lost: str, kind: str = "onnx", gate: Gate = GATE) -> Result:
     return result_of(rows(*lost), gate, embedder="mini", kind=kind)
 
 
+def told(result: Result) -> dict[str, pd.DataFrame]:
+    return {result.embedder: result.rows}
+
+
 def night(result: Result, started: str = STARTED, **changed: Any) -> dict[str, Any]:
     held = line(started, **changed)
     counts: dict[str, dict[str, list[int]]] = {}
@@ -56,7 +61,7 @@ def publish(reports: Path, result: Result, held: dict[str, Any]) -> Path:
 def since(reports: Path, before: Result, after: Result, **changed: Any) -> changes.Changes:
     held = night(before)
     publish(reports, before, held)
-    return changes.since(reports, [held], night(after, TONIGHT, **changed), [after])
+    return changes.since(reports, [held], night(after, TONIGHT, **changed), told(after))
 
 
 def test_the_cases_that_flipped_are_named_with_both_tops_and_scores(tmp_path: Path) -> None:
@@ -100,14 +105,14 @@ def test_what_is_not_comparable_is_not_compared(tmp_path: Path, changed: dict[st
 
 
 def test_the_first_night_has_nothing_to_compare_with(tmp_path: Path) -> None:
-    found = changes.since(tmp_path, [], night(measured(), TONIGHT), [measured()])
-    assert found.compared[0].reason == "there is none"
+    found = changes.since(tmp_path, [], night(measured(), TONIGHT), told(measured()))
+    assert found.compared[0].reason == "nothing to compare with yet"
 
 
 def test_a_night_that_is_not_comparable_is_passed_over_and_told_of(tmp_path: Path) -> None:
     old, odd = night(measured("a"), "2026-07-28"), night(measured(), "2026-07-29", path="hybrid")
     publish(tmp_path, measured("a"), old)
-    found = changes.since(tmp_path, [old, odd], night(measured(), TONIGHT), [measured()])
+    found = changes.since(tmp_path, [old, odd], night(measured(), TONIGHT), told(measured()))
     assert found.compared[0].against == "the run of 2026-07-28"
     assert found.compared[0].notes == ("not comparable with the run of 2026-07-29: the search path changed",)
 
@@ -115,15 +120,15 @@ def test_a_night_that_is_not_comparable_is_passed_over_and_told_of(tmp_path: Pat
 def test_rows_that_were_removed_replaced_or_broken_are_told_of(tmp_path: Path) -> None:
     held = night(measured("a"))
     tonight = night(measured(), TONIGHT)
-    gone = changes.since(tmp_path, [held], tonight, [measured()])
+    gone = changes.since(tmp_path, [held], tonight, told(measured()))
     assert gone.compared[0].reason == "its rows are gone"
     folder = publish(tmp_path, measured("a"), held)
     (folder / "manifest.json").write_text('{"started": "a later run of the same day"}')
-    replaced = changes.since(tmp_path, [held], tonight, [measured()])
+    replaced = changes.since(tmp_path, [held], tonight, told(measured()))
     assert replaced.compared[0].reason == "its rows are gone"
     (folder / "manifest.json").write_text(json.dumps({"started": STARTED}))
     (folder / "runs/mini.jsonl").write_text('{"case_id": 1}\n')
-    broken = changes.since(tmp_path, [held], tonight, [measured()])
+    broken = changes.since(tmp_path, [held], tonight, told(measured()))
     assert broken.compared[0].reason.startswith("its rows cannot be read")
 
 
@@ -144,17 +149,15 @@ def test_a_baseline_is_compared_with_too(tmp_path: Path) -> None:
     held = night(measured("a", "b"), "2026-06-01")
     folder = publish(tmp_path / "baselines", measured("a", "b"), held)
     found = changes.since(
-        tmp_path, [], night(measured(), TONIGHT), [measured()], baseline=("spring", folder, held)
+        tmp_path, [], night(measured(), TONIGHT), told(measured()), baseline=("spring", folder, held)
     )
     _, one = found.compared
     assert one.against == "baseline spring of 2026-06-01"
     assert list(one.flips["case_id"]) == ["a", "b"]
     other = night(measured(), TONIGHT)
     other["embedders"][0]["name"] = "wide"
-    without = changes.since(
-        tmp_path, [], other, [result_of(rows(), GATE, embedder="wide")], ("spring", folder, held)
-    )
-    assert without.compared[1].reason == "it does not hold this embedder"
+    without = changes.since(tmp_path, [], other, {"wide": measured().rows}, ("spring", folder, held))
+    assert without.compared[1].reason == "nothing to compare with yet: it does not hold wide"
 
 
 def test_another_memory_on_top_that_flips_nothing_is_counted_apart(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import ir_measures
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from conftest import PROBES, note
 from ir_measures import RR, Qrel, R, ScoredDoc, Success
 
-from recall_core import page_study, stats
+from recall_core import page_study, runs, scoring, stats
 from recall_core.config import PagesConfig
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.night import floors
@@ -66,6 +67,40 @@ def test_the_modes_by_hand(small: Asked):
     assert keyword["mrr"] == pytest.approx((1 / 1 + 1 / 6) / 6)
     assert hybrid["mrr"] == pytest.approx((1 / 2 + 1 / 2 + 1 / 1 + 1 / 1 + 1 / 6 + 0) / 6)
     assert [(line["silent"], line["nothing"]) for line in (keyword, hybrid)] == [(1, 2), (1, 2)]
+
+
+def test_what_came_of_each_probe_by_hand(small: Asked):
+    # As the modes: words find `direct` alone; every stream also the link, the entity and the observation.
+    # Nothing must be found for the last two, and "names" is found for one of them.
+    kept = page_study.kept(small)
+    assert list(kept["keyword"]["outcome"]) == ["found", *["lost"] * 5, "kept_quiet", "false_recall"]
+    assert list(kept["hybrid"]["outcome"]) == [
+        *["found"] * 4,
+        *["lost"] * 2,
+        *("kept_quiet", "false_recall"),
+    ]
+    assert scoring.indicators(kept["hybrid"], (5,))[["recall@5", "passed"]].sum().tolist() == [4, 4 + 1]
+    assert list(kept["hybrid"]["search_ms"]) == list(small.hybrid_ms)
+
+
+def test_rows_that_were_kept_come_back_as_they_were(small: Asked, tmp_path: Path):
+    for mode, rows in page_study.kept(small).items():
+        runs.write_rows(rows, tmp_path / f"{mode}.jsonl")
+        again = runs.read_rows(tmp_path / f"{mode}.jsonl")
+        assert again[["case_id", "outcome", "top1"]].equals(rows[["case_id", "outcome", "top1"]])
+        assert again["ids"].map(list).tolist() == rows["ids"].map(list).tolist()
+
+
+def test_the_conditions_of_a_mode_change_with_what_it_depends_on(small: Asked):
+    words, every = page_study.conditions(small, "w").to_dict("records")
+    assert (words["kind"], words["fingerprint"], words["wiki"]) == ("keyword", "", "w")
+    other = replace(small, wiki=Wiki(SqliteStore(), HashEmbedder()), options=Options(k=1))
+    words_then, every_then = page_study.conditions(other, "w").to_dict("records")
+    assert words_then == words
+    assert {name for name in every if every[name] != every_then[name]} == {"kind", "path", "fingerprint"}
+    assert every_then["fingerprint"] == HashEmbedder().fingerprint
+    fewer = page_study.conditions(replace(small, probes=small.probes[:2]), "w").iloc[0]
+    assert fewer["probes"] != words["probes"]
 
 
 def test_the_context_is_the_median_size_of_the_first_five(small: Asked):
@@ -409,6 +444,11 @@ def test_hybrid_search_must_not_find_less_than_words_alone():
     )
     assert "hybrid not below keyword" not in states(pages_config(hybrid_below_keyword=True), both)
     assert states(pages_config(), tables((10, 10, ""), (20, 20, ""), found=(17, 17))) == HOLDING
+
+
+def test_where_hybrid_search_loses_nothing_its_table_has_no_columns():
+    made = {**tables((10, 10, ""), (20, 20, "")), "below": pd.DataFrame([])}
+    assert states(pages_config(), made) == HOLDING
 
 
 def test_a_wiki_that_was_not_probed_is_missing():

@@ -132,3 +132,14 @@ def test_a_probe_that_must_find_nothing_says_why(why: str | None, said: str):
     case = Probe(id="p", query="?", expected=(), silent_because=why).as_case()
     assert not case.answerable
     assert case.silent_because == said
+
+
+def test_the_hash_of_probes_is_that_of_their_content(load: Callable[[Any], Probes]):
+    def hashed(*told: dict[str, Any]) -> str:
+        return probes.probes_hash(load(json.dumps(file_of(*told), indent=3).encode()).probes)
+
+    other = {**SOUND, "id": "q"}
+    same = [hashed(SOUND), hashed(dict(reversed(SOUND.items()))), hashed({**SOUND, "lang": "en"})]
+    assert len(set(same)) == 1
+    changed = [{**SOUND, "query": "pot?"}, {**SOUND, "expected": ["obs-1"]}, {**SOUND, "kind": "link"}, other]
+    assert len({same[0], *map(hashed, changed), hashed(SOUND, other)}) == 1 + 4 + 1

@@ -76,8 +76,6 @@ def judged_pages(settings: config.PagesConfig, tables: Mapping[str, pd.DataFrame
     hits = tables["modes"].set_index("mode")["hits"]
     said = f"pages: hybrid search finds {hits['hybrid']}, keyword search alone {hits['keyword']}"
     state = "broken" if hits["hybrid"] < hits["keyword"] else "holds"
-    lost = f"; found by words alone and lost by hybrid: {' '.join(tables['below']['case_id'])}"
-    return [
-        *found,
-        Verdict("floor", "pages", "hybrid not below keyword", state, said + lost * (state == "broken")),
-    ]
+    if state == "broken":
+        said += f"; found by words alone and lost by hybrid: {' '.join(tables['below']['case_id'])}"
+    return [*found, Verdict("floor", "pages", "hybrid not below keyword", state, said)]

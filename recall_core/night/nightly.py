@@ -122,9 +122,9 @@ def _judge(order: Order, planned: Sequence[jobs.Job], night: Night) -> None:
         night.verdicts += floors.judged_pages(order.settings.pages, night.tables.get("pages"))
     for one in night.changes.compared:
         if one.deterministic:
-            said = one.regression or f"{one.embedder}: nothing flipped against {one.against}"
+            said = one.regression or f"{one.now.name}: nothing flipped against {one.against}"
             state: verdicts.State = "broken" if one.regression else "holds"
-            night.verdicts.append(Verdict("flips", one.embedder, f"against {one.against}", state, said))
+            night.verdicts.append(Verdict("flips", one.now.name, f"against {one.against}", state, said))
 
 
 def _compare(order: Order, line: Mapping[str, Any], night: Night, log: nightlog.Log) -> None:
@@ -138,7 +138,7 @@ def _compare(order: Order, line: Mapping[str, Any], night: Night, log: nightlog.
     except RecallError as error:
         log.say(str(error))
         baseline = None
-    night.changes = changes.since(order.reports, lines, line, night.results, baseline)
+    night.changes = changes.since(order.reports, lines, line, night.rows, baseline)
 
 
 def _write_report(

@@ -30,12 +30,19 @@ class Night:
     results: list[runs.Result] = field(default_factory=list)
     tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
     """What the notebooks of each section of the report left, by section."""
+    modes: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """The scored probes of each mode of the wiki, as its notebook left them."""
     verdicts: list[Verdict] = field(default_factory=list)
     changes: changes.Changes = field(default_factory=changes.Changes)
     seconds: dict[str, float] = field(default_factory=dict)
     """What each notebook took."""
     missing: list[str] = field(default_factory=list)
     """What failed to run."""
+
+    @property
+    def rows(self) -> dict[str, pd.DataFrame]:
+        """The scored cases of each embedder and each mode, by the name that the history knows it by."""
+        return {result.embedder: result.rows for result in self.results} | self.modes
 
     @property
     def demands(self) -> list[Verdict]:
@@ -151,6 +158,9 @@ def _collect(job: jobs.Job, work: Path, night: Night) -> str:
             _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
             night.results.append(found)
         else:
+            for path in sorted(part.glob("*.jsonl")):
+                night.modes[f"{job.section}/{path.stem}"] = runs.read_rows(path)
+                _move(path, work / "runs" / job.section / path.name)
             night.tables[job.section] = found
     except (RecallError, *history.UNREADABLE) as error:
         return str(error)

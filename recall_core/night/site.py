@@ -22,7 +22,7 @@ NIGHTS = 60
 """A trend shows so many nights at most."""
 INCHES = (3.6, 1.9)
 MOST = 30
-"""So many flips of an embedder at most: the rest is in the report."""
+"""So many flips of one name at most: the rest is in the report."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Trend:
 
 @dataclass(frozen=True)
 class Flips:
-    """Cases of one embedder that came out otherwise than on the comparable night before."""
+    """Cases of one embedder or mode that came out otherwise than on the comparable night before."""
 
-    embedder: str
+    name: str
     before: str
     """Date of that night; empty where there is none."""
     cases: list[tuple[str, str, str, str]]
@@ -77,6 +77,7 @@ def page(reports: Path) -> str:
     dated = _dated(reports, lines)
     last = lines[-1] if lines else None
     names = dict.fromkeys(held["name"] for line in reversed(lines) for held in line["embedders"])
+    modes = [mode.name for mode in history.modes(last)] if last else []
     # The lexical embedder is a ratchet and no candidate: last, as in the report.
     trends = sorted((_trend(lines, name) for name in names), key=lambda trend: trend.kind == "hash")
     return (
@@ -90,7 +91,10 @@ def page(reports: Path) -> str:
             latest=next((one for one in dated if last and one.day == last["date"]), None),
             trends=trends,
             metrics=list(METRICS.values()),
-            flips=[_flips(reports, lines, trend.embedder) for trend in trends if trend.last] if last else [],
+            flips=[
+                _flips(reports, lines, name)
+                for name in [*(trend.embedder for trend in trends if trend.last), *modes]
+            ],
             dated=dated,
             written=_written,
         )

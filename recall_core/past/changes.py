@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,21 @@ from recall_core import comparison, gates, runs
 from recall_core.past import history, trend
 from recall_core.past.history import Measured
 from recall_core.records import InputError
-from recall_core.runs import Result
 
-WATCHED = ("recall@1", "passed")
-"""The metrics whose flips are listed and whose trend is watched."""
+NOTHING_YET = "nothing to compare with yet"
+KS = (1, 5)
+"""Of every recall@k that is watched."""
 ODD = (*history.UNREADABLE, OSError, InputError)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One embedder tonight against an earlier night. `reason` says why there is no comparison."""
+    """One embedder or mode of the wiki tonight against an earlier night.
 
-    embedder: str
+    `reason` says why there is no comparison.
+    """
+
+    now: Measured
     against: str
     reason: str = ""
     deterministic: bool = False
@@ -32,7 +35,7 @@ class Compared:
     moved: int = 0
     """Cases with another memory on top that did not flip."""
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """As `comparison.Comparison`."""
+    """As `comparison.Comparison`, of the metrics that are watched."""
     flips: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row a case: `case_id`, `query`, `changed`, both tops and both scores."""
 
@@ -43,8 +46,8 @@ class Compared:
             return ""
         named = " ".join(self.flips["case_id"])
         return (
-            f"{self.embedder}: a regression against {self.against}: {len(self.flips)} cases flipped "
-            f"({named}), with the same fixture, fingerprint, search path and runtime, where nothing may flip"
+            f"{self.now.name}: a regression against {self.against}: {len(self.flips)} cases flipped "
+            f"({named}), where nothing that decides a number changed and so nothing may flip"
         )
 
 
@@ -52,7 +55,8 @@ class Compared:
 class Trend:
     """One share over the last comparable nights. `said`: what it came to, in one sentence."""
 
-    embedder: str
+    name: str
+    """Of the embedder or mode."""
     metric: str
     nights: int
     changed: bool
@@ -78,30 +82,32 @@ def since(
     reports: Path,
     lines: Sequence[Mapping[str, Any]],
     line: Mapping[str, Any],
-    results: Sequence[Result],
+    rows: Mapping[str, pd.DataFrame],
     baseline: tuple[str, Path, Mapping[str, Any]] | None = None,
 ) -> Changes:
     """Tonight against what was before. `lines`: the history; `line`: tonight's, not in it yet.
 
+    `rows`: tonight's scored cases by the name of the embedder or mode. What has none is left out.
     `baseline`: its name, its folder and its line.
     """
-    tonight = [(result, history.measured([line], result.embedder)[0]) for result in results]
+    tonight = [now for now in history.night(line) if now.name in rows]
     compared = []
-    for result, now in tonight:
-        compared.append(_last(reports, history.measured(lines, now.embedder), now, result))
+    for now in tonight:
+        own = rows[now.name]
+        compared.append(_last(reports, history.measured(lines, now.name), now, own))
         if baseline:
             name, folder, held = baseline
-            found = history.measured([held], now.embedder)
+            found = history.measured([held], now.name)
             where = f"baseline {name}" + (f" of {found[0].date}" if found else "")
-            without = Compared(now.embedder, where, reason="it does not hold this embedder")
-            compared.append(_against(found[0], now, result, folder, where) if found else without)
-    return Changes(compared, trends(lines, [now for _, now in tonight]))
+            without = Compared(now, where, reason=f"{NOTHING_YET}: it does not hold {now.name}")
+            compared.append(_against(found[0], now, own, folder, where) if found else without)
+    return Changes(compared, trends(lines, tonight))
 
 
-def _last(reports: Path, earlier: Sequence[Measured], now: Measured, result: Result) -> Compared:
+def _last(reports: Path, earlier: Sequence[Measured], now: Measured, rows: pd.DataFrame) -> Compared:
     """Against the latest comparable night whose rows are still there."""
     if not earlier:
-        return Compared(now.embedder, "an earlier run", reason="there is none")
+        return Compared(now, "an earlier run", reason=NOTHING_YET)
     latest = earlier[-1]
     odd = history.differs(latest, now)
     notes = (f"not comparable with the run of {latest.date}: {odd}",) if odd else ()
@@ -109,9 +115,9 @@ def _last(reports: Path, earlier: Sequence[Measured], now: Measured, result: Res
     for before in reversed(comparable):
         if _started(reports / before.date) == before.started:
             where = f"the run of {before.date}"
-            return _against(before, now, result, reports / before.date, where, notes)
+            return _against(before, now, rows, reports / before.date, where, notes)
     reason = "its rows are gone" if comparable else f"not comparable: {odd}"
-    return Compared(now.embedder, f"the run of {(comparable or [latest])[-1].date}", reason=reason)
+    return Compared(now, f"the run of {(comparable or [latest])[-1].date}", reason=reason)
 
 
 def _started(folder: Path) -> str:
@@ -123,33 +129,32 @@ def _started(folder: Path) -> str:
 
 
 def _against(
-    before: Measured, now: Measured, result: Result, folder: Path, where: str, notes: tuple[str, ...] = ()
+    before: Measured, now: Measured, rows: pd.DataFrame, folder: Path, where: str, notes: tuple[str, ...] = ()
 ) -> Compared:
     odd = history.differs(before, now)
     if odd:
-        return Compared(now.embedder, where, reason=f"not comparable: {odd}", notes=notes)
-    gate = gates.Gate(*now.gate)
-    if before.gate != now.gate:
-        notes += (
-            f"the gate changed ({gates.Gate(*before.gate)} then); both are judged by tonight's, {gate}",
-        )
+        return Compared(now, where, reason=f"not comparable: {odd}", notes=notes)
+    if before.gate and now.gate and before.gate != now.gate:
+        then, gate = gates.Gate(*before.gate), gates.Gate(*now.gate)
+        notes += (f"the gate changed ({then} then); both are judged by tonight's, {gate}",)
     try:
-        rows = runs.read_rows(folder / "runs" / f"{now.embedder}.jsonl")
-        rows["outcome"] = gates.outcomes(rows, gate)
-        found = comparison.compare(replace(result, rows=rows), result)
+        old = runs.read_rows(folder / "runs" / f"{now.name}.jsonl")
+        if now.gate:
+            old["outcome"] = gates.outcomes(old, gates.Gate(*now.gate))
+        table, every = comparison.paired(old, rows, now.watched, now.watched, KS)
     except ODD as error:
-        return Compared(now.embedder, where, reason=f"its rows cannot be read ({error!r:.80})", notes=notes)
-    tops = [table.set_index("case_id")["ids"].map(lambda ids: ids[:1]) for table in (rows, result.rows)]
+        return Compared(now, where, reason=f"its rows cannot be read ({error!r:.80})", notes=notes)
+    tops = [table.set_index("case_id")["ids"].map(lambda ids: ids[:1]) for table in (old, rows)]
     moved = (tops[0].map(tuple) != tops[1].loc[tops[0].index].map(tuple)).sum()
-    flips = _by_case(found.flips)
+    flips = _by_case(every)
     flipped = flips[flips["before_top"] != flips["after_top"]]
     return Compared(
-        now.embedder,
+        now,
         where,
         deterministic=history.deterministic(before, now),
         notes=notes,
         moved=int(moved) - len(flipped),
-        table=found.table[found.table["metric"].isin(WATCHED)],
+        table=table,
         flips=flips,
     )
 
@@ -165,8 +170,8 @@ def trends(lines: Sequence[Mapping[str, Any]], tonight: Sequence[Measured]) -> l
 
     `trend.ALPHA` is divided by the number of shares, so that it holds for all of them together.
     """
-    tests = len(tonight) * len(WATCHED)
-    return [_trend(lines, now, metric, tests) for now in tonight for metric in WATCHED]
+    watched = [(now, metric) for now in tonight for metric in now.watched]
+    return [_trend(lines, now, metric, len(watched)) for now, metric in watched]
 
 
 def _trend(lines: Sequence[Mapping[str, Any]], now: Measured, metric: str, tests: int) -> Trend:
@@ -175,16 +180,16 @@ def _trend(lines: Sequence[Mapping[str, Any]], now: Measured, metric: str, tests
     least = trend.fewest_nights(tests)
     if len(nights) < least:
         said = f"{len(nights)} comparable runs, {least} are needed to show a change"
-        return Trend(now.embedder, metric, len(nights), False, said)
+        return Trend(now.name, metric, len(nights), False, said)
     if len(set(hits)) == 1:
-        return Trend(now.embedder, metric, len(nights), False, f"the same in all {len(nights)} runs")
+        return Trend(now.name, metric, len(nights), False, f"the same in all {len(nights)} runs")
     found = trend.change_point(hits, n)
     if found.p > trend.ALPHA / tests:
         said = f"no change shown in {len(nights)} runs (p {found.p:.3f})"
-        return Trend(now.embedder, metric, len(nights), False, said)
+        return Trend(now.name, metric, len(nights), False, said)
     before, after = (sum(hits[part]) / sum(n[part]) for part in (slice(found.at), slice(found.at, None)))
     said = (
         f"changed at the run of {nights[found.at][0]}: {before:.1%} in the {found.at} runs before, "
         f"{after:.1%} in the {len(nights) - found.at} since (p {found.p:.4f})"
     )
-    return Trend(now.embedder, metric, len(nights), True, said)
+    return Trend(now.name, metric, len(nights), True, said)

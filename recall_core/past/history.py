@@ -8,6 +8,8 @@
 - `embedders`: `name`, `kind`, `fingerprint`, `min_score`, `delta`, `counts` ({slice: {metric: [hits, n]}})
   and `latency` (median milliseconds of `embed_ms`, `search_ms`).
 - `pages`: {mode: [hits, n]} of recall@5 in the wiki, if it was probed.
+- `modes`: of the wiki, too: `name`, `kind`, `wiki` and `probes` (SHA-256), `fingerprint`, `path`, `counts` as
+  of an embedder. Lines of earlier versions lack it.
 - `broken`, `missing`: sentences; `only`: names of the jobs, if not all were asked for; `seconds` by job.
 """
 
@@ -29,26 +31,32 @@ from recall_core.records import RecallError
 NAME = "history.jsonl"
 RUNTIME = ("numpy", "onnxruntime", "tokenizers")
 """Versions that can move the last bit of a model's vector."""
+EXACT = ("hash", "keyword")
+"""Kinds that give the same numbers on every machine: no model runs."""
+WATCHED = ("recall@1", "passed")
+"""The metrics of an embedder whose flips are listed and whose trend is watched."""
+WATCHED_OF_MODES = ("recall@5", "passed")
+"""The same of a mode of the wiki."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 """What reading JSON of another shape raises."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One embedder in one night, with all that decides what it may be compared with."""
+    """One embedder, or one mode of the wiki, in one night, and what decides what it may be compared with."""
 
     started: str
     date: str
-    fixture: str
-    """SHA-256."""
-    path: str
-    embedder: str
+    name: str
+    """Of the embedder or mode, and of its file below `runs/`, without the ending."""
     kind: str
-    fingerprint: str
-    gate: tuple[float, float | None]
-    """min_score and delta."""
+    same: Mapping[str, str]
+    """What must be the same in two nights that are compared, by its name in a sentence."""
+    gate: tuple[float, float | None] | None
+    """min_score and delta; None where no gate stands."""
     runtime: str
     counts: Mapping[str, Mapping[str, tuple[int, int]]]
+    watched: tuple[str, ...]
 
     def counted(self, metric: str, part: str = "all") -> tuple[int, int] | None:
         """`(hits, n)`, None where it was not measured."""
@@ -58,25 +66,17 @@ class Measured:
 
 def differs(before: Measured, now: Measured) -> str:
     """Why two nights are not comparable, in words; empty when they are."""
-    changed = [
-        word
-        for word, one, two in (
-            ("the fixture", before.fixture, now.fixture),
-            ("the embedder's fingerprint", before.fingerprint, now.fingerprint),
-            ("the search path", before.path, now.path),
-        )
-        if one != two
-    ]
+    changed = [word for word, value in now.same.items() if before.same.get(word) != value]
     return f"{' and '.join(changed)} changed" if changed else ""
 
 
 def deterministic(before: Measured, now: Measured) -> bool:
     """Whether two comparable nights must agree case by case.
 
-    Hashing gives the same numbers everywhere. A model does as long as the runtime that runs it, its number
-    of threads and the machine are the same.
+    Hashing and words give the same numbers everywhere. A model does as long as the runtime that runs it, its
+    number of threads and the machine are the same.
     """
-    return now.kind == "hash" or before.runtime == now.runtime
+    return now.kind in EXACT or before.runtime == now.runtime
 
 
 def line_of(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +89,7 @@ def line_of(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str
     line["embedders"] = [_embedder(held) for held in metrics["notes"]]
     if "pages" in metrics:
         line["pages"] = {row["mode"]: [row["hits"], row["n"]] for row in metrics["pages"]["modes"]}
+        line["modes"] = _modes(metrics["pages"])
     line["broken"], line["missing"] = manifest["broken_floors"], manifest["missing"]
     return line | {"only": manifest["only"], "seconds": manifest["seconds"]}
 
@@ -104,6 +105,18 @@ def _embedder(held: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, **gate, "counts": counts, "latency": latency}
 
 
+def _modes(held: Mapping[str, Any]) -> list[dict[str, Any]]:
+    conditions = {row["mode"]: row for row in held.get("conditions", ())}
+    modes = []
+    for row in held["modes"]:
+        if row["mode"] in conditions:
+            named = {key: value for key, value in conditions[row["mode"]].items() if key != "mode"}
+            passed = [row["hits"] + row["silent"], row["n"] + row["nothing"]]
+            counts = {"all": {"recall@5": [row["hits"], row["n"]], "passed": passed}}
+            modes.append({"name": f"pages/{row['mode']}", **named, "counts": counts})
+    return modes
+
+
 def published(folder: Path) -> dict[str, Any]:
     """The line of a report that is there, or of a baseline.
 
@@ -111,7 +124,7 @@ def published(folder: Path) -> dict[str, Any]:
     """
     try:
         line = line_of(*(runs.read_json(folder / name) for name in ("manifest.json", "metrics.json")))
-        _measured(line)
+        night(line)
     except (OSError, *UNREADABLE) as error:
         raise RecallError(
             f"{folder}: holds no report that can be compared ({error!r:.80}); run `recall nightly` again"
@@ -162,7 +175,7 @@ def read(reports: Path) -> list[dict[str, Any]]:
             continue
         try:
             line = json.loads(text)
-            _measured(line)
+            night(line)
         except UNREADABLE as error:
             warnings.warn(
                 f"{path}:{number}: not a line of the history, skipped ({error!r:.80})", stacklevel=2
@@ -172,34 +185,65 @@ def read(reports: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def measured(lines: Sequence[Mapping[str, Any]], embedder: str) -> list[Measured]:
-    """What the nights measured of one embedder, in their order."""
-    return [found for line in lines for found in _measured(line) if found.embedder == embedder]
+def measured(lines: Sequence[Mapping[str, Any]], name: str) -> list[Measured]:
+    """What the nights measured of one embedder or mode, in their order."""
+    return [found for line in lines for found in night(line) if found.name == name]
 
 
-def _measured(line: Mapping[str, Any]) -> list[Measured]:
+def modes(line: Mapping[str, Any]) -> list[Measured]:
+    """What a night measured of the modes of the wiki; nothing where it kept no rows of them."""
+    return [_one(line, held, _same_of_mode(held), None, WATCHED_OF_MODES) for held in line.get("modes", ())]
+
+
+def night(line: Mapping[str, Any]) -> list[Measured]:
+    """All that a night measured: the embedders, then the modes."""
+    embedders = [
+        _one(line, held, _same_of_embedder(line, held), (held["min_score"], held["delta"]), WATCHED)
+        for held in line["embedders"]
+    ]
+    return [*embedders, *modes(line)]
+
+
+def _same_of_embedder(line: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "the fixture": str(line["fixture"]["sha256"]),
+        "the embedder's fingerprint": str(held["fingerprint"]),
+        "the search path": str(line["path"]),
+    }
+
+
+def _same_of_mode(held: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "the wiki": str(held["wiki"]),
+        "the probes": str(held["probes"]),
+        "the embedder's fingerprint": str(held["fingerprint"]),
+        "the search path": str(held["path"]),
+    }
+
+
+def _one(
+    line: Mapping[str, Any],
+    held: Mapping[str, Any],
+    same: Mapping[str, str],
+    gate: tuple[float, float | None] | None,
+    watched: tuple[str, ...],
+) -> Measured:
     runtime = " ".join(f"{name} {line['versions'][name]}" for name in RUNTIME)
-    found = []
-    for held in line["embedders"]:
-        counts = {
-            str(part): {str(metric): (int(pair[0]), int(pair[1])) for metric, pair in named.items()}
-            for part, named in held["counts"].items()
-        }
-        found.append(
-            Measured(
-                started=str(line["started"]),
-                date=str(line["date"]),
-                fixture=str(line["fixture"]["sha256"]),
-                path=str(line["path"]),
-                embedder=str(held["name"]),
-                kind=str(held["kind"]),
-                fingerprint=str(held["fingerprint"]),
-                gate=(held["min_score"], held["delta"]),
-                runtime=f"{runtime} {line['platform']} threads {line['threads']}",
-                counts=counts,
-            )
-        )
-    return found
+    counts = {
+        str(part): {str(metric): (int(pair[0]), int(pair[1])) for metric, pair in named.items()}
+        for part, named in held["counts"].items()
+    }
+    return Measured(
+        started=str(line["started"]),
+        date=str(line["date"]),
+        name=str(held["name"]),
+        kind=str(held["kind"]),
+        same=same,
+        gate=gate,
+        runtime=f"{runtime} {line['platform']} threads {line['threads']}",
+        counts=counts,
+        watched=watched,
+    )
 
 
 def frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -239,7 +283,7 @@ def series(
     It ends at the first night, going back, that is not comparable: a line is never drawn through it.
     """
     found: list[tuple[str, int, int]] = []
-    earlier = [one for one in measured(lines, now.embedder) if one.started != now.started]
+    earlier = [one for one in measured(lines, now.name) if one.started != now.started]
     for one in [now, *reversed(earlier)]:
         counted = one.counted(metric)
         if differs(one, now) or (not free_of_gate(metric) and one.gate != now.gate) or counted is None:
