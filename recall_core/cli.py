@@ -8,7 +8,7 @@ import traceback
 
 import typer
 
-from recall_core.commands import fixture, gate, models, night, run, store
+from recall_core.commands import ask, fixture, gate, models, night, run, store
 from recall_core.records import RecallError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command("nightly")(night.nightly)
 app.command("ratchet")(night.ratchet)
 app.command("run")(run.run)
+app.command("ask")(ask.ask)
 app.add_typer(fixture.app, name="fixture")
 app.add_typer(models.app, name="models")
 app.add_typer(store.app, name="store")

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,13 @@ def signals_of(query: str, lang: str, ranking: Ranking, known: Known) -> Signals
         coverage=_share(content_stems(query, lang), content_stems(_body(winner), lang), 0.0),
         subject=_share(_names(query, lang) | (_stems(query) & known.names), _stems(_body(winner)), NAMELESS),
     )
+
+
+def by_name(query: str, lang: str, ranking: Ranking, known: Known) -> dict[str, float]:
+    """Every signal of `SIGNALS` of a ranking with hits, as `signals_of` measures them."""
+    top1, *others = (hit.score for hit in ranking.hits)
+    margin = top1 - others[0] if others else np.inf
+    return {"top1": top1, "margin": margin, **asdict(signals_of(query, lang, ranking, known))}
 
 
 def _z(ranking: Ranking) -> float:

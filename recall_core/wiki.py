@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_core import fusion, streams
+from recall_core import config, fusion, streams
 from recall_core.embedders import Embedder
 from recall_core.records import Memory, Ranking
 from recall_core.store import SqliteStore
@@ -32,6 +32,11 @@ class Options:
     stand_out: float | None = STAND_OUT
     fallback: bool = True
     """Ask the raw observations when every page stream came back empty."""
+
+
+def options_of(pages: config.PagesConfig | None) -> Options:
+    """What `recall.toml` says of fusion; the defaults where it says nothing."""
+    return Options(method=pages.method, k=pages.k, weights=pages.weights) if pages else Options()
 
 
 @dataclass(frozen=True)

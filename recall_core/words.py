@@ -95,6 +95,15 @@ def marked(text: str, query: str) -> str:
     return _WORD.sub(mark, text)
 
 
+def excerpt(text: str, query: str, most: int = 160) -> str:
+    """The line of a text in which most words match the query, marked, and cut around the first of them."""
+    lines = [marked(line.strip(), query) for line in text.splitlines() if line.strip()]
+    best = max(lines, key=lambda line: line.count("**"), default="")
+    start = max(0, best.find("**") - most // 2) if len(best) > most else 0
+    cut = best[start : start + most]
+    return ("…" if start else "") + cut + ("…" if start + most < len(best) else "")
+
+
 @lru_cache(maxsize=200_000)
 def _search_stem(word: str) -> str:
     """Porter's stem of a Latin word, Snowball's of a Russian one: a query's language is not known.

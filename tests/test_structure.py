@@ -95,6 +95,7 @@ JOURNEY = [
     "night.nightly",
     "commands.options",
     "commands.run",
+    "commands.ask",
     "commands.fixture",
     "commands.models",
     "commands.store",

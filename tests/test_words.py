@@ -9,6 +9,7 @@ from recall_core.words import (
     STEMMERS,
     STOP_WORDS,
     content_stems,
+    excerpt,
     folded,
     indexed,
     marked,
@@ -201,3 +202,18 @@ def test_words_that_match_are_marked_and_nothing_else_changes(text: str, query: 
 @examples
 def test_marking_only_adds_asterisks(text: str, query: str):
     assert marked(text, query).replace("*", "") == text.replace("*", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("A page.\n\n  The kayak leaks.\nIt is red.", "The **kayak** leaks."),
+        ("kayak\na kayak and a paddle", "a **kayak** and a **paddle**"),
+        ("Nothing of it.\nNor here.", "Nothing of it."),
+        ("\n \n", ""),
+        (f"{'x' * 30} kayak {'y' * 30}", f"…{'x' * 15} **kayak** {'y' * 6}…"),
+        (f"kayak {'y' * 30}", f"**kayak** {'y' * 22}…"),
+    ],
+)
+def test_an_excerpt_is_the_line_that_matches_most(text: str, shown: str):
+    assert excerpt(text, "kayak, paddle", most=32) == shown

@@ -7,6 +7,7 @@ of `gates.Gate`.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
-from recall_core.records import FingerprintError, Id, InputError, Record
+from recall_core.records import FingerprintError, Id, InputError, Ranking, Record
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -86,6 +87,26 @@ class GateFile(Record):
     def opens(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """(n,) bool: where it opens. A case whose search failed counts as opened: its worst value."""
         return opened_above(rows, self.signal, np.array([self.threshold]), self.min_score)[:, 0]
+
+
+def explain(gate: GateFile, ranking: Ranking, measured: Mapping[str, float]) -> str:
+    """One line on what the gate does with a ranking, and why. `measured`: its signals, by name.
+
+    Raises InputError when the gate's signal is not among them.
+    """
+    if not ranking.hits:
+        return "kept quiet: nothing was found"
+    if gate.signal not in measured:
+        raise InputError(
+            f"the gate looks at {gate.signal!r}, and {', '.join(measured)} are measured; choose a gate on "
+            "one of these"
+        )
+    top1, value = ranking.hits[0].score, measured[gate.signal]
+    if top1 < gate.min_score:
+        return f"kept quiet: the best score {top1:.4f} is below min_score {gate.min_score:g}"
+    above = value > gate.threshold
+    verdict, stands = ("spoken", "above") if above else ("kept quiet", "not above")
+    return f"{verdict}: {gate.signal} is {value:.4f}, {stands} {gate.threshold:g}"
 
 
 def opened_above(

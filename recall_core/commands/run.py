@@ -72,8 +72,7 @@ def _run_pages(
         raise InputError(f"{folder} is a folder of pages; give its questions with --probes FILE")
     read = vault.read(folder)
     raw = vault.read_observations(observations) if observations else []
-    pages = settings.pages
-    options = wiki.Options(method=pages.method, k=pages.k, weights=pages.weights) if pages else wiki.Options()
+    options = wiki.options_of(settings.pages)
     asked = page_study.asked([*read.pages, *raw], probes, catalogue.open_embedder(embedder, root), options)
     for name, value in page_study.inventory(read, raw, asked).itertuples(index=False):
         typer.echo(f"{name:<30} {value}")

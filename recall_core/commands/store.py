@@ -10,6 +10,7 @@ import typer
 from recall_core import config
 from recall_core.commands import options
 from recall_core.commands.options import Delta, Embedder, MinScore
+from recall_core.records import InputError
 
 app = typer.Typer(help="Stores: build one, ask it, re-embed it.", no_args_is_help=True)
 
@@ -55,18 +56,36 @@ def store_search(
     embedder: Embedder = "hash",
     min_score: MinScore = None,
     delta: Delta = None,
+    gate: Annotated[Path | None, typer.Option(help="A gate.json, as `recall gate choose` saves it.")] = None,
     top_k: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
 ) -> None:
     """Ask a store one question: what comes out, and whether the gate would speak it."""
-    from recall_core import catalogue, gates, streams
+    from recall_core import catalogue, gates, signals, streams
+    from recall_core.choosing import gate_file
     from recall_core.store import SqliteStore
 
+    if gate and (min_score, delta) != (None, None):
+        raise InputError("--gate holds thresholds of its own; give it without --min-score and --delta")
     root = config.find_root()
     chosen = options.gate(config.load(root / config.NAME), embedder, min_score, delta)
     store = SqliteStore(path, create=False)
     opened = catalogue.open_embedder(embedder, root)
+    promised = gate_file.load(gate) if gate else None
+    if promised:
+        promised.check(opened.fingerprint)
     ranking = streams.vector(store, opened.embed_queries([query])[0], opened.fingerprint)
-    texts = {memory.id: memory.text for memory in store.memories()}
+    memories = store.memories()
+    texts = {memory.id: memory.text for memory in memories}
     for hit in ranking.top(top_k).hits:
         typer.echo(f"{hit.score:.4f}  {hit.id:<20} {texts[hit.id]}")
-    typer.echo(gates.explain(ranking, chosen))
+    if not promised:
+        typer.echo(gates.explain(ranking, chosen))
+        return
+    known = signals.known(memories, store.vectors(opened.fingerprint))
+    measured = signals.by_name(query, "en", ranking, known) if ranking.hits else {}
+    typer.echo(gate_file.explain(promised, ranking, measured))
+    if len(memories) > 2 * promised.memories:
+        typer.echo(
+            f"the gate was chosen in stores of about {promised.memories} memories and this one holds "
+            f"{len(memories)}: what it promises does not hold here"
+        )
