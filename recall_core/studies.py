@@ -139,12 +139,15 @@ def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:
 def separation(result: Result) -> dict[str, object]:
     """How well score and margin tell right-first cases from those that must stay silent.
 
-    AUROC, 0.5 is chance, as `combine.separation` measures it.
+    AUROC, 0.5 is chance, as `combine.separation` measures it: `top1` and `margin`, each with its 95% interval
+    `_low`, `_high`; `right` and `silent` are the cases on either side.
     """
     signals = {name: result.rows[name] for name in ("top1", "margin")}
     found = combine.separation(result.rows, signals).set_index("signal")
     right, silent = found[["right", "others"]].iloc[0].tolist()
-    return {"embedder": result.embedder, "right": right, "silent": silent, **found["auroc"].to_dict()}
+    areas = {name: found.loc[name, "auroc"] for name in signals}
+    ends = {f"{name}_{end}": found.loc[name, end] for name in signals for end in ("low", "high")}
+    return {"embedder": result.embedder, "right": right, "silent": silent, **areas, **ends}
 
 
 def _damage(result: Result) -> dict[str, object]:
