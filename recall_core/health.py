@@ -52,7 +52,7 @@ def measure_once(
     What held on an earlier day is not measured again while the embedder's fingerprint, the texts, the gate's
     delta, onnxruntime and the processor are the same. What did not hold is.
     """
-    asked = [embedder.fingerprint, onnxruntime.__version__, platform.platform(), platform.processor()]
+    asked = [embedder.fingerprint, onnxruntime.__version__, machine()]
     key = hashlib.sha256(json.dumps([*asked, delta, list(texts), list(queries)]).encode()).hexdigest()
     path = root / REMEMBERED / f"{key}.json"
     try:
@@ -67,6 +67,14 @@ def measure_once(
         part.write_text(json.dumps(held, ensure_ascii=False), encoding="utf-8")
         part.replace(path)
     return found, today
+
+
+def machine() -> str:
+    """What the last bits of a model's vectors depend on beside its files and libraries: the system, and the
+    widest vector instructions found."""
+    simd = np.show_config(mode="dicts")["SIMD Extensions"]
+    widest = [*simd.get("baseline", []), *simd.get("found", [])][-1:]
+    return ", ".join([platform.platform(), *widest])
 
 
 def _spread(texts: Sequence[str]) -> list[str]:

@@ -158,6 +158,16 @@ def test_another_onnxruntime_is_measured(tmp_path: Path, monkeypatch: pytest.Mon
     assert counting.calls == 2
 
 
+def test_another_processor_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Counting(monkeypatch, ok=True)
+    for found in (["X86_V3"], ["X86_V3", "AVX512_SPR"]):
+        simd = {"SIMD Extensions": {"baseline": ["X86_V2"], "found": found}}
+        monkeypatch.setattr(health.np, "show_config", lambda simd=simd, **_: simd)
+        assert health.machine().endswith(f", {found[-1]}")
+        health.measure_once(TOY, tmp_path, TEXTS, QUERIES, DELTA)
+    assert counting.calls == 2
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"checks": [{"name": 1}], "measured": "2026-01-02"}'])
 def test_a_broken_memory_is_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recall_core import config, fixtures
+from recall_core import config, fixtures, health
 from recall_core.records import Fixture
 from recall_core.runs import Result
 
@@ -43,7 +43,7 @@ def manifest(
             "sqlite": sqlite3.sqlite_version,
             **{name: importlib.metadata.version(name) for name in PACKAGES},
         },
-        "platform": platform.platform(),
+        "platform": health.machine(),
     }
 
 
