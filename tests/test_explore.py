@@ -431,7 +431,7 @@ SEEN = [
 
 
 def marked(path: Path, query: str = "Какой размер?", **more: Any) -> str:
-    return drafts.mark(path, query, SEEN, lock=path.parent / "lock", **more)
+    return drafts.mark(path, drafts.Draft(query, SEEN, **more), lock=path.parent / "lock")
 
 
 def test_a_draft_is_valid_once_it_is_completed(tmp_path: Path) -> None:

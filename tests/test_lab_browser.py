@@ -20,6 +20,9 @@ from pathlib import Path
 
 import pytest
 
+from recall_core.exploring.html import note, ruling, tabulated
+from recall_core.exploring.html import page as show_page
+
 pytestmark = pytest.mark.slow
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'"
@@ -189,6 +192,16 @@ def test_the_slider_moves_the_numbers(page: "playwright.Page", lab: Lab) -> None
     playwright.expect(page.locator(".jp-OutputArea-output[data-mime-type*='error']")).to_have_count(0)
     playwright.expect(page.locator(".jp-RenderedText[data-mime-type*='stderr']")).to_have_count(0)
     assert not page.locator(".recall-still").first.is_visible(), "the still output shows beside the widget"
+    for width in (1440, 900):
+        page.set_viewport_size({"width": width, "height": 2600})
+        laid_out = "document.querySelector('.jp-Notebook').getBoundingClientRect().right <= innerWidth"
+        page.wait_for_function(laid_out)
+        wider = (
+            "[...document.querySelectorAll('.recall-live')].filter(e => e.scrollWidth > e.clientWidth + 2)"
+        )
+        page.wait_for_function(f"!{wider}.length")
+        cut = wider.replace(".recall-live", ".recall-live .widget-hbox")
+        page.wait_for_function(f"!{cut}.length")
     keep(page, "explore-narrow")
 
 
@@ -197,3 +210,16 @@ def test_the_first_run_reads_well(page: "playwright.Page", lab: Lab) -> None:
     playwright.expect(page.locator(".jp-OutputArea-output[data-mime-type*='error']")).to_have_count(0)
     playwright.expect(page.get_by_text("This is called false recall")).to_be_visible()
     keep(page, "first-run")
+
+
+@pytest.mark.parametrize("width", [320, 468, 768, 1080])
+def test_long_ids_and_texts_stay_inside(page: "playwright.Page", width: int) -> None:
+    id_, text = "conversation_2023/session_12/turn_0034_of_a_long_talk", "word" * 40
+    lines = [(1, id_, text, "0.1234", f"keyword 0.0152 (rank 6) {text}")]
+    table = tabulated(("", "memory", "text", "score", "from"), lines, numbers=(0, 3), words=(1,))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.set_content(show_page(f"<h4>{text}</h4>", note(text), ruling(text, text), table))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    narrowest = "Math.min(...[...document.querySelectorAll('td.t')].map(e => e.clientWidth))"
+    assert page.evaluate(narrowest) >= 90, "a text is squeezed to a few letters a line"
+    keep(page, f"long-{width}")

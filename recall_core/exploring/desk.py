@@ -108,16 +108,10 @@ class Desk:
 
     def mark(self, query: str, seen: Sequence[Memory], answer: str, why: str, lang: str | None) -> str:
         """Append a draft; returns what was done."""
-        path = self.root / self.drafts_path
-        id_ = drafts.mark(
-            path,
-            query,
-            seen,
-            expected=None if answer in (LATER, SILENT) else answer,
-            silent_because=why if answer == SILENT else None,
-            lang=lang,
-            lock=self.root / ".cache" / "drafts.lock",
-        )
+        expected = None if answer in (LATER, SILENT) else answer
+        draft = drafts.Draft(query, seen, expected, why if answer == SILENT else None, lang)
+        lock = self.root / ".cache" / "drafts.lock"
+        id_ = drafts.mark(self.root / self.drafts_path, draft, lock=lock)
         open_ = answer == LATER or (answer == SILENT and not why.strip())
         left = "; complete it there: expected, or silent_because" if open_ else ""
         return f"{id_} is in {self.drafts_path}{left}."

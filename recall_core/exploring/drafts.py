@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -30,31 +31,36 @@ HEAD = {
 MOST = len(ascii_lowercase)
 
 
-def mark(
-    path: Path,
-    query: str,
-    seen: Sequence[Memory],
-    *,
-    expected: str | None = None,
-    silent_because: str | None = None,
-    lang: str | None = None,
-    lock: Path,
-) -> str:
+@dataclass(frozen=True)
+class Draft:
+    """A question, and the memories it brings along: up to 26 of those seen.
+
+    `expected`: the id of the one that answers. They get ids of their own, and `source` says where each came
+    from.
+    """
+
+    query: str
+    seen: Sequence[Memory]
+    expected: str | None = None
+    silent_because: str | None = None
+    lang: str | None = None
+
+
+def mark(path: Path, draft: Draft, *, lock: Path) -> str:
     """Append a case to a drafts file and return its id. The drafts that are there stay as they are.
 
-    `seen`: the memories it brings along, up to 26; they get ids of their own, and `source` says where each
-    came from. `expected`: the id of the one that answers. The file is replaced in one step, and `lock` keeps
-    two from doing so at once. Raises FixtureError when the file is no drafts file; nothing is written then.
+    The file is replaced in one step, and `lock` keeps two from doing so at once. Raises FixtureError when the
+    file is no drafts file, or the draft could never be a case; nothing is written then.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(lock):
         held = _read(path)
         taken = {case.get("id") for case in held["cases"] if isinstance(case, dict)}
         number = next(n for n in range(1, len(taken) + 2) if f"draft-{n:03}" not in taken)
-        draft = case_of(f"draft-{number:03}", query, seen, expected, silent_because, lang)
-        held["cases"].append(draft)
+        id_ = f"draft-{number:03}"
+        held["cases"].append(_case(id_, draft))
         _replace(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
-    return str(draft["id"])
+    return id_
 
 
 def count(path: Path) -> int:
@@ -62,19 +68,13 @@ def count(path: Path) -> int:
     return len(_read(path)["cases"])
 
 
-def case_of(
-    id_: str,
-    query: str,
-    seen: Sequence[Memory],
-    expected: str | None = None,
-    silent_because: str | None = None,
-    lang: str | None = None,
-) -> dict[str, Any]:
+def _case(id_: str, draft: Draft) -> dict[str, Any]:
     """A case as a fixture file holds it. Each memory is a copy: ids are used once in a fixture."""
-    if not query.strip():
+    query, expected = draft.query.strip(), draft.expected
+    if not query:
         raise FixtureError(id_, ["the question is empty; type one"])
-    chosen = list(seen)[:MOST]
-    wanted = next((memory for memory in seen if memory.id == expected), None)
+    chosen = list(draft.seen)[:MOST]
+    wanted = next((memory for memory in draft.seen if memory.id == expected), None)
     if wanted and wanted not in chosen:
         chosen[-1] = wanted
     named = {memory.id: f"{id_}-{letter}" for memory, letter in zip(chosen, ascii_lowercase, strict=False)}
@@ -82,14 +82,14 @@ def case_of(
         raise FixtureError(id_, [f"{expected!r} is not among the memories it brings; pick one that is"])
     case: dict[str, Any] = {
         "id": id_,
-        "query": query.strip(),
-        "lang": lang or _guessed(query),
+        "query": query,
+        "lang": draft.lang or _guessed(query),
         "expected": [named[expected]] if expected is not None else [],
         "hard": False,
         "tags": ["draft"],
     }
     if expected is None:
-        case["silent_because"] = (silent_because or "").strip()
+        case["silent_because"] = (draft.silent_because or "").strip()
     case |= {"memories": [_copy(memory, named[memory.id]) for memory in chosen]}
     try:
         Case.model_validate(case)

@@ -44,30 +44,39 @@ MEANING = {
 }
 STYLE = """<style>
 .recall {font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); max-width: 1080px;
-  color: var(--jp-ui-font-color1, #222);}
+  overflow-wrap: anywhere; color: var(--jp-ui-font-color1, #222);}
+.recall .wide {container-type: inline-size; overflow-x: auto;}
 .recall table {border-collapse: collapse; width: 100% !important; table-layout: auto !important;
   margin: 4px 0 10px !important; font-size: 13px;}
 .recall tr {background: none !important;}
 .recall td, .recall th {padding: 3px 8px; text-align: left !important; vertical-align: top !important;
-  white-space: normal; overflow-wrap: anywhere; line-height: 1.4; max-width: none;
+  white-space: normal; line-height: 1.4; max-width: none;
   border: 0; border-bottom: 1px solid var(--jp-border-color2, #e0e0e0);}
 .recall th {font-weight: 600; color: var(--jp-ui-font-color2, #555);}
+.recall td.t {min-width: 7em;} .recall td.i {min-width: 12em;}
 .recall th, .recall .i {overflow-wrap: break-word;}
 .recall .n {text-align: right !important; white-space: nowrap; font-variant-numeric: tabular-nums;}
-.recall .w {white-space: nowrap;}
+.recall .w {white-space: nowrap;} .recall .w wbr {display: none;}
+@container (max-width: 480px) {
+  .recall td, .recall th {padding: 3px 5px;}
+  .recall td.i {min-width: 0;}
+  .recall .w {white-space: normal; overflow-wrap: break-word;} .recall .w wbr {display: inline;}
+}
 .recall .dim {color: var(--jp-ui-font-color2, #666);}
 .recall .good {color: #0072b2;} .recall .bad {color: #cc3311;}
 .recall tr.hit td {background: rgba(0, 114, 178, .1);}
-.recall-live .scroll {max-height: 300px; overflow: auto;}
+.recall-live .scroll .wide {max-height: 300px; overflow: auto;}
 .recall .tiles {display: flex; flex-wrap: wrap; gap: 8px; margin: 6px 0;}
 .recall .tile {border: 1px solid var(--jp-border-color2, #ddd); border-radius: 6px; padding: 4px 10px;
   min-width: 100px; flex: 1; line-height: 1.3;}
 .recall .tile b {font-size: 19px; font-variant-numeric: tabular-nums;}
-.recall .streams {display: grid; grid-template-columns: repeat(auto-fit, minmax(330px, 1fr)); gap: 4px 24px;}
+.recall .streams {display: grid; grid-template-columns: repeat(auto-fit, minmax(min(330px, 100%), 1fr));
+  gap: 4px 24px;}
 .recall .said {border-left: 4px solid; padding: 4px 12px; margin: 6px 0; font-size: 14px;}
 .recall-stack {display: grid !important; overflow: hidden;}
 .recall-stack > * {grid-area: 1 / 1; margin: 0 !important;}
-.recall-layer {position: relative;}
+.recall-stack img {width: 100%; height: auto;}
+.recall-layer {position: relative; width: 100%;}
 .recall-star {position: absolute; transform: translate(-50%, -50%); font-size: 26px; line-height: 1;
   color: #cc3311; -webkit-text-stroke: 1px #fff;}
 .jp-OutputArea:has(.recall-live) .jp-OutputArea-child:has(.recall-still, .jp-RenderedImage)
@@ -117,7 +126,7 @@ def flips(step: Step, before: Gate) -> str:
     worse = n - int(step.flips["better"].sum())
     lines = [
         (
-            "▲ better" if row.better else "▼ worse",
+            "▲\N{NO-BREAK SPACE}better" if row.better else "▼\N{NO-BREAK SPACE}worse",
             row.case_id,
             row.query,
             f"{SAID[row.before]} → {SAID[row.after]}",
@@ -238,7 +247,7 @@ class Picture:
         x = self.left[0] + counts["false_recall"] * self.left[1]
         y = self.top[0] + counts["answered"] * self.top[1]
         place = f"left: {x:.2f}%; top: {y:.2f}%"
-        size = f"width: {SIZE[0]}px; height: {SIZE[1]}px"
+        size = f"aspect-ratio: {SIZE[0]} / {SIZE[1]}"
         star = f'<span class="recall-star" style="{place}">★</span>'
         return f'<div class="recall-layer" style="{size}">{star}</div>'
 
@@ -274,7 +283,7 @@ def tabulated(
     `numbers`, `words`: columns set right, and those broken at no letter. `marked`: the lines that stand out.
     """
     lines = list(lines)
-    kinds = [""] * len(heads)
+    kinds = [' class="t"'] * len(heads)
     for at in numbers:
         kinds[at] = ' class="n"'
     for at in words:
@@ -283,10 +292,17 @@ def tabulated(
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, heads, strict=True))
     body = []
     for at, line in enumerate(lines):
-        cells = "".join(f"<td{k}>{escape(str(cell))}</td>" for k, cell in zip(kinds, line, strict=True))
+        shown = (_id(cell) if column in words else escape(str(cell)) for column, cell in enumerate(line))
+        cells = "".join(f"<td{kind}>{text}</td>" for kind, text in zip(kinds, shown, strict=True))
         kind = ' class="hit"' if at < len(marked) and marked[at] else ""
         body.append(f"<tr{kind}>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<div class="wide">{table}</div>'
+
+
+def _id(cell: object) -> str:
+    """A long id breaks behind a slash or an underscore, not inside a word."""
+    return escape(str(cell)).replace("/", "/<wbr>").replace("_", "_<wbr>")
 
 
 def _short(memory: Memory, length: int = 160) -> str:

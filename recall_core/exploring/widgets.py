@@ -66,7 +66,8 @@ class _Gate:
         import ipywidgets as w
 
         self.desk = desk
-        wide = {"style": {"description_width": "80px"}, "layout": w.Layout(width="400px")}
+        wide = {"style": {"description_width": "80px"}}
+        wide |= {"layout": w.Layout(width="400px", max_width="98%")}
         self.min_score = w.FloatSlider(description="min_score", **wide)
         self.delta = w.FloatSlider(description="delta", **wide)
         self.margin = w.Checkbox(description="margin gate", indent=False, layout=w.Layout(width="120px"))
@@ -76,13 +77,13 @@ class _Gate:
         self.star, self.counts, self.flips = w.HTML(), w.HTML(), w.HTML()
         for part, name in ((self.counts, "recall-counts"), (self.flips, "recall-flips")):
             part.add_class(name)
-        width, height = (f"{side}px" for side in show.SIZE)
-        sized = w.Layout(width=width, height=height, flex="0 0 auto")
+        sized = w.Layout(width=f"{show.SIZE[0]}px", max_width="100%", flex="0 0 auto")
         stack = w.Box([self.image, self.star], layout=sized).add_class("recall-stack")
-        buttons = w.HBox([self.margin, self.back, self.keep])
-        beside = w.Layout(flex="1 1 400px", min_width="400px")
+        wrapped = {"flex_flow": "row wrap"}
+        buttons = w.HBox([self.margin, self.back, self.keep], layout=w.Layout(**wrapped))
+        beside = w.Layout(flex="1 1 400px", min_width="min(400px, 100%)")
         knobs = w.VBox([self.min_score, self.delta, buttons, self.counts], layout=beside)
-        row = w.HBox([stack, knobs], layout=w.Layout(flex_flow="row wrap", grid_gap="16px"))
+        row = w.HBox([stack, knobs], layout=w.Layout(**wrapped, grid_gap="16px"))
         self.box = _framed(w, row, self.flips)
         self._turning = False
         desk.on_run["gate"] = self.open
