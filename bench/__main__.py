@@ -1,10 +1,10 @@
-"""`python -m bench [embedding|keyword|gates|night ...]`: all of them, or those named."""
+"""`python -m bench [embedding|keyword|gates|explorer|night ...]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import embedding, gates, keyword, night
+from bench import embedding, explorer, gates, keyword, night
 from recall_core import config
 
 if __name__ == "__main__":
@@ -13,6 +13,7 @@ if __name__ == "__main__":
         "embedding": lambda: embedding.run(root),
         "keyword": keyword.run,
         "gates": gates.run,
+        "explorer": lambda: explorer.run(root),
         "night": lambda: night.run(root),
     }
     for name in sys.argv[1:] or parts:
