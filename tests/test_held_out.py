@@ -82,7 +82,6 @@ OTHERS = [name for name in signals.SIGNALS if name not in ("margin", "top1")]
 
 
 def described(monkeypatch: pytest.MonkeyPatch, reversed_: bool) -> pd.Series:
-    pytest.importorskip("sklearn")
     monkeypatch.setattr(held_out, "FEATURES", ("margin", "top1"))
     flip = -1 if reversed_ else 1
     rng = np.random.default_rng(0)
@@ -101,7 +100,6 @@ def test_a_signal_that_counts_against_an_answer_is_named(
 
 
 def test_a_fit_flatters_itself_and_cross_validation_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sklearn")
     monkeypatch.setattr(held_out, "FEATURES", ("margin", "top1", "z", "coverage", "subject", "agreement"))
     rng = np.random.default_rng(1)
     rows = halves([right(0.8, 0.1) for _ in range(15)] + [silent(0.8, 0.1) for _ in range(15)], TEST)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mapie import risk_control
+from mapie.risk_control import methods
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
@@ -166,7 +168,6 @@ def test_mapie_has_the_same_p_values(max_false: float) -> None:
     It goes by ceil(n * (k / n)), which float arithmetic makes k + 1 for some k, as 49 * (1 / 49) < 1 but
     55 * (7 / 55) > 7. There it is the larger: careful, and off by one. Everywhere else the two agree.
     """
-    methods = pytest.importorskip("mapie.risk_control.methods", reason='pip install ".[oracle]"')
     for n in (1, 20, 45, 49, 55, 63, 200):
         k = np.arange(n)
         theirs = methods.compute_hoeffding_bentkus_p_value(
@@ -182,7 +183,6 @@ def test_mapie_has_the_same_p_values(max_false: float) -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("method", ["fixed_sequence", "bonferroni"])
 def test_mapie_accepts_the_same_settings_and_answers_as_many(seed: int, method: str) -> None:
-    risk_control = pytest.importorskip("mapie.risk_control", reason='pip install ".[oracle]"')
     rng = np.random.default_rng(seed)
     silent, right = rng.beta(2, 5, size=150), rng.beta(4, 3, size=120)
     thresholds = np.linspace(0.005, 0.995, 34)
