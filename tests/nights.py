@@ -41,6 +41,24 @@ def stub_notes(folder: Path, source: str) -> None:
     stub(folder / jobs.NOTES, source, ROOT / jobs.NOTES)
 
 
+NOTES_ALONE = """
+fixture = "data/notes/recall_v1.json"
+embedders = ["hash"]
+
+[gate]
+min_score = 0.1
+delta = 0.02
+"""
+"""The hash embedder on our fixture, behind a gate that lets some of it through."""
+PLAIN = f"""{NOTES_ALONE}
+[pages]
+vault = "data/wiki"
+observations = "data/wiki/observations.jsonl"
+probes = "data/probes.json"
+"""
+"""And our wiki."""
+
+
 def bare_project(folder: Path, settings: str) -> Path:
     """Our notebooks, fixtures and registry with other settings: no reports, no model files, no cache."""
     for part in ("notebooks", "data"):

@@ -11,11 +11,12 @@ from typing import Any
 
 import ipywidgets
 import nbformat
+import nights
 import numpy as np
 import pandas as pd
 import pytest
 from builders import few_examples, gated, published_rows, right, row_lists, silent, some_gates, wrong
-from conftest import NOTES, ROOT, note
+from conftest import NOTES, note
 from hypothesis import given
 
 from recall_core import config, fixtures, gates, runs, scoring, stats
@@ -32,19 +33,6 @@ from recall_core.night import notebooks
 from recall_core.records import Fixture, FixtureError, InputError
 from recall_core.scoring import Row
 
-SETTINGS = """
-fixture = "data/notes/recall_v1.json"
-embedders = ["hash"]
-
-[gate]
-min_score = 0.1
-delta = 0.02
-
-[pages]
-vault = "data/wiki"
-observations = "data/wiki/observations.jsonl"
-probes = "data/probes.json"
-"""
 OPEN = Gate(0.0)
 
 
@@ -53,7 +41,7 @@ def run_of(rows: list[Row], gate: Gate = OPEN, fixture: Fixture | None = None) -
 
 
 def desk_of(run: explore.Run, root: Path) -> explore_desk.Desk:
-    (root / config.NAME).write_text(SETTINGS)
+    (root / config.NAME).write_text(nights.PLAIN)
     return explore_desk.Desk(root, run=run)
 
 
@@ -74,12 +62,7 @@ def many(n: int = 2_000) -> pd.DataFrame:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A bare checkout: no reports, no models, no cache."""
-    for part in ("notebooks", "data"):
-        shutil.copytree(ROOT / part, tmp_path / part)
-    (tmp_path / "models").mkdir()
-    shutil.copy(ROOT / "models" / "registry.toml", tmp_path / "models")
-    (tmp_path / config.NAME).write_text(SETTINGS)
-    return tmp_path
+    return nights.bare_project(tmp_path, nights.PLAIN)
 
 
 # What a step changes

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import nights
 import pytest
 
 from recall_core.exploring.html import note, ruling, tabulated
@@ -29,19 +30,6 @@ playwright = pytest.importorskip(
 )
 
 ROOT = Path(__file__).parents[1]
-SETTINGS = """
-fixture = "data/notes/recall_v1.json"
-embedders = ["hash"]
-
-[gate]
-min_score = 0.1
-delta = 0.02
-
-[pages]
-vault = "data/wiki"
-observations = "data/wiki/observations.jsonl"
-probes = "data/probes.json"
-"""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PATHS = ("/usr/bin/chromium", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 PATIENCE = 40_000
@@ -87,11 +75,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         pytest.skip("no JupyterLab beside this Python: pip install -e .")
     folder = tmp_path_factory.mktemp("lab")
     project = folder / "project"
-    for part in ("notebooks", "data"):
-        shutil.copytree(ROOT / part, project / part)
-    (project / "models").mkdir()
-    shutil.copy(ROOT / "models" / "registry.toml", project / "models")
-    (project / "recall.toml").write_text(SETTINGS)
+    nights.bare_project(project, nights.PLAIN)
     quiet = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')

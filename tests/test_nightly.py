@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from nights import bare_project, stub_notes, tiny_project
+from nights import NOTES_ALONE, bare_project, stub_notes, tiny_project
 from nights import order as order_of
 from test_history import line as line_of_history
 
@@ -20,14 +20,6 @@ from recall_core.records import ConfigError, RecallError
 
 ROOT = Path(__file__).parents[1]
 DAY = date(2026, 7, 31)
-SETTINGS = """
-fixture = "data/notes/recall_v1.json"
-embedders = ["hash"]
-
-[gate]
-min_score = 0.1
-delta = 0.02
-"""
 LINE = line_of_history()
 
 
@@ -41,7 +33,7 @@ def recall(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> in
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = bare_project(tmp_path_factory.mktemp("night"), SETTINGS)
+    folder = bare_project(tmp_path_factory.mktemp("night"), NOTES_ALONE)
     nightly.run(order_of(folder, DAY))
     return folder
 
@@ -158,15 +150,15 @@ def test_a_floor_that_holds_ends_with_0_and_a_broken_one_with_1(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (SETTINGS.replace('"hash"', '"hush"'), "no embedder is called hush; known: hash, all-MiniLM"),
-        (SETTINGS.replace("recall_v1", "recall_v9"), "no such file"),
-        (SETTINGS.replace("delta = 0.02", "delta = -1"), "gate.delta"),
-        (SETTINGS + "[gat]\n", "gat: Extra inputs"),
+        (NOTES_ALONE.replace('"hash"', '"hush"'), "no embedder is called hush; known: hash, all-MiniLM"),
+        (NOTES_ALONE.replace("recall_v1", "recall_v9"), "no such file"),
+        (NOTES_ALONE.replace("delta = 0.02", "delta = -1"), "gate.delta"),
+        (NOTES_ALONE + "[gat]\n", "gat: Extra inputs"),
         ("fixture = ", "is not TOML"),
-        (SETTINGS + '[[floors]]\nembedder = "hash"\nmetric = "recall@7"\nmin = 0.1', "recall@1, recall@3"),
-        (SETTINGS + '[[floors]]\nembedder = "hash"\nmetric = "passed"', "give either min or max"),
+        (NOTES_ALONE + '[[floors]]\nembedder = "hash"\nmetric = "recall@7"\nmin = 0.1', "recall@1, recall@3"),
+        (NOTES_ALONE + '[[floors]]\nembedder = "hash"\nmetric = "passed"', "give either min or max"),
         (
-            SETTINGS + '[[floors]]\nembedder = "other"\nmetric = "passed"\nmin = 0',
+            NOTES_ALONE + '[[floors]]\nembedder = "other"\nmetric = "passed"\nmin = 0',
             "no embedder is called other",
         ),
     ],
@@ -187,7 +179,7 @@ def test_a_wrong_configuration_ends_with_2_and_runs_nothing(
 def test_a_fixture_that_copies_its_notes_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = bare_project(tmp_path / "p", SETTINGS)
+    folder = bare_project(tmp_path / "p", NOTES_ALONE)
     path = folder / "data/notes/recall_v1.json"
     fixture = json.loads(path.read_text())
     case = next(case for case in fixture["cases"] if case["expected"])
