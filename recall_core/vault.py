@@ -115,7 +115,8 @@ def read_observations(path: Path) -> list[Memory]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); give a JSONL file in UTF-8") from error
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read ({why}); give a JSONL file in UTF-8") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:

@@ -64,6 +64,18 @@ def test_where_no_page_is_found_the_observations_are_asked(recall: Recall) -> No
     assert recall("ask", "wiki", "kayak?").output == "nothing was found\n"
 
 
+def test_a_broken_page_is_told_and_asked_whole(recall: Recall) -> None:
+    Path("wiki/dune.md").write_text("---\ntitle: [open\n---\nDunes wander.")
+    shown = recall("ask", "wiki", "dunes")
+    assert "dune.md: its front matter is broken" in shown.stderr
+    assert "**Dunes** wander." in shown.stdout
+
+
+def test_an_empty_question_is_refused(recall: Recall) -> None:
+    for command in (("ask", "wiki", " "), ("store", "search", "notes.db", "")):
+        assert isinstance(recall(*command).exception, InputError)
+
+
 def test_a_store_answers_behind_a_gate_file(recall: Recall, tmp_path: Path) -> None:
     gate = tmp_path / "gate.json"
     query = raw_case("amber")["memories"][0]["text"]

@@ -9,6 +9,7 @@ import typer
 
 from recall_core import config
 from recall_core.commands.options import Embedder
+from recall_core.records import InputError
 
 
 def ask(
@@ -22,8 +23,13 @@ def ask(
     from recall_core import catalogue, pipeline, vault, wiki, words
     from recall_core.store import SqliteStore
 
+    if not question.strip():
+        raise InputError("the question is empty; ask something")
     root = config.find_root()
-    memories = [*vault.read(folder).pages, *(vault.read_observations(observations) if observations else [])]
+    read = vault.read(folder)
+    for page, why in read.unreadable:
+        typer.echo(f"{page}: its front matter is broken ({why}); its whole text is asked", err=True)
+    memories = [*read.pages, *(vault.read_observations(observations) if observations else [])]
     opened = catalogue.open_cached(embedder, root)
     store = SqliteStore()
     store.add(memories)

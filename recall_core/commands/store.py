@@ -64,6 +64,8 @@ def store_search(
     from recall_core.choosing import gate_file
     from recall_core.store import SqliteStore
 
+    if not query.strip():
+        raise InputError("the question is empty; ask something")
     if gate and (min_score, delta) != (None, None):
         raise InputError("--gate holds thresholds of its own; give it without --min-score and --delta")
     root = config.find_root()
