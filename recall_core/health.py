@@ -7,12 +7,14 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import onnxruntime
+from pydantic import BaseModel, Field
 
 from recall_core import catalogue, checks
 from recall_core.checks import Check
@@ -55,18 +57,32 @@ def measure_once(
     asked = [embedder.fingerprint, onnxruntime.__version__, machine()]
     key = hashlib.sha256(json.dumps([*asked, delta, list(texts), list(queries)]).encode()).hexdigest()
     path = root / REMEMBERED / f"{key}.json"
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        return [Check(**check) for check in held["checks"]], date.fromisoformat(held["measured"])
-    except (OSError, ValueError, KeyError, TypeError):
-        found, today = measure(embedder.name, root, texts, queries, delta), date.today()
+    today = date.today()
+    with suppress(OSError, ValueError, RecursionError):
+        held = _Remembered.model_validate_json(path.read_bytes(), strict=True)
+        if held.measured <= today and all(check.ok is not False for check in held.checks):
+            return held.checks, held.measured
+    found = measure(embedder.name, root, texts, queries, delta)
     if all(check.ok is not False for check in found):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        held = {"measured": today.isoformat(), "checks": [asdict(check) for check in found]}
-        part.write_text(json.dumps(held, ensure_ascii=False), encoding="utf-8")
-        part.replace(path)
+        with suppress(OSError):  # it is measured again then
+            _write(path, _Remembered(measured=today, checks=found).model_dump_json())
     return found, today
+
+
+class _Remembered(BaseModel):
+    measured: date
+    checks: Annotated[list[Check], Field(min_length=1)]
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def machine() -> str:

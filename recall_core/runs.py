@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from recall_core import scoring, signals
-from recall_core.records import RecallError
+from recall_core.records import InputError, RecallError
 
 COLUMNS = (
     *("case_id", "query", "lang", "hard", "tags", "answerable", "expected", "ids", "scores", "ranks"),
@@ -23,6 +24,34 @@ COLUMNS = (
 )
 NOT_SAVED = "nothing saved: the parameter `out` is empty"
 FRAMES = ("summary", "spread", "absolute", "margin")
+
+
+Signal = float | Literal["inf", "-inf"] | None
+
+
+class _Row(BaseModel):
+    """What a row that was kept must hold, to be read again. Older files lack some of what has a default."""
+
+    model_config = ConfigDict(strict=True)
+
+    case_id: str
+    query: str
+    answerable: bool
+    expected: list[str]
+    ids: list[str]
+    scores: list[float]
+    ranks: list[int | None]
+    place: scoring.Place
+    outcome: str | None = None
+    error: str | None = None
+    z: Signal = None
+    distinct_margin: Signal = None
+    agreement: Signal = None
+    coverage: Signal = None
+    subject: Signal = None
+
+
+ROWS = TypeAdapter(list[_Row])
 
 
 @dataclass(frozen=True)
@@ -123,9 +152,17 @@ def write_rows(rows: pd.DataFrame, path: Path) -> None:
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """What `write_rows` wrote, with `top1`, `margin`, `rank` and `failed` derived again."""
-    with path.open(encoding="utf-8") as lines:  # str.splitlines would also break at U+0085 and U+2028
-        records = [json.loads(line) for line in lines]
+    """What `write_rows` wrote, with `top1`, `margin`, `rank` and `failed` derived again.
+
+    Raises InputError when it is no such file; OSError when it cannot be opened.
+    """
+    try:
+        with path.open(encoding="utf-8") as lines:  # str.splitlines would also break at U+0085 and U+2028
+            records = [json.loads(line) for line in lines]
+        ROWS.validate_python(records)
+    except (ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"{path}: does not hold the rows of a run ({why:.120})") from error
     return scoring.derive(pd.DataFrame(records, columns=list(COLUMNS)))
 
 

@@ -59,9 +59,12 @@ def paired_bootstrap(
     """Percentile interval of the mean of paired differences, `(low, high)` (Efron, Ann. Stat. 1979).
 
     `differences`: (n,), one a case. With `clusters`, whole clusters are drawn: cases that share a topic are
-    not independent. No cases: `(nan, nan)`. The seed is fixed, so that a report can be made again.
+    not independent. No cases: `(nan, nan)`. The seed is fixed, so that a report can be made again. Raises
+    ValueError on NaN.
     """
-    values = np.asarray(differences, dtype=np.float64)
+    values = _numbers(differences, "a difference")
+    if clusters is not None and len(clusters) != len(values):
+        raise ValueError(f"{len(clusters)} clusters for {len(values)} differences; give one a case")
     if not len(values):
         return np.nan, np.nan
     labels = np.arange(len(values)) if clusters is None else np.unique(list(clusters), return_inverse=True)[1]

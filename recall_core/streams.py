@@ -53,13 +53,15 @@ def vector(
 def standing_out(ranking: Ranking, deviations: float | None) -> Ranking:
     """The hits whose score is that many standard deviations above the mean of the ranking. None keeps all.
 
-    Everything has some cosine with everything. Without this, a vector stream is never empty.
+    Everything has some cosine with everything. Without this, a vector stream is never empty. Where all
+    scores are equal, none stands out.
     """
     if deviations is None or not ranking.hits:
         return ranking
     scores = np.array([hit.score for hit in ranking.hits])
     least = scores.mean() + deviations * scores.std()
-    return Ranking(ranking.stream, tuple(hit for hit in ranking.hits if hit.score >= least))
+    level = scores.max() == scores.min()
+    return Ranking(ranking.stream, () if level else tuple(hit for hit in ranking.hits if hit.score >= least))
 
 
 def keyword(

@@ -19,7 +19,6 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
-from pydantic import ValidationError
 
 from recall_core.records import InputError, Memory
 
@@ -111,9 +110,10 @@ def read_observations(path: Path) -> list[Memory]:
 
     Raises InputError that names the line.
     """
-    found = []
+    found: list[Memory] = []
+    ids: set[str] = set()
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also break at U+2028
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({why}); give a JSONL file in UTF-8") from error
@@ -121,8 +121,12 @@ def read_observations(path: Path) -> list[Memory]:
         if line.strip():
             try:
                 found.append(Memory.model_validate(json.loads(line) | {"kind": "observation"}))
-            except (ValidationError, ValueError, TypeError) as error:
-                raise InputError(f"{path}, line {number}: is no observation ({error})") from error
+            except (ValueError, TypeError, RecursionError) as error:
+                why = " ".join(str(error).split())
+                raise InputError(f"{path}, line {number}: is no observation ({why:.160})") from error
+            if found[-1].id in ids:
+                raise InputError(f"{path}, line {number}: the id {found[-1].id!r} is taken; give it another")
+            ids.add(found[-1].id)
     return found
 
 

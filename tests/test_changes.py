@@ -132,6 +132,25 @@ def test_rows_that_were_removed_replaced_or_broken_are_told_of(tmp_path: Path) -
     assert broken.compared[0].reason.startswith("its rows cannot be read")
 
 
+@pytest.mark.parametrize(
+    "damage", [{"ids": None}, {"ids": 5}, {"scores": None}, {"outcome": 5}, {"query": None}]
+)
+def test_one_damaged_row_costs_its_own_comparison_alone(tmp_path: Path, damage: dict[str, Any]) -> None:
+    held = night(measured("a"))
+    path = publish(tmp_path, measured("a"), held) / "runs/mini.jsonl"
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(first) | damage), *rest, ""]))
+    found = changes.since(tmp_path, [held], night(measured(), TONIGHT), told(measured()))
+    assert found.compared[0].reason.startswith("its rows cannot be read")
+
+
+def test_rows_nested_without_end_cannot_be_read(tmp_path: Path) -> None:
+    held = night(measured("a"))
+    (publish(tmp_path, measured("a"), held) / "runs/mini.jsonl").write_text("[" * 100_000)
+    found = changes.since(tmp_path, [held], night(measured(), TONIGHT), told(measured()))
+    assert found.compared[0].reason.startswith("its rows cannot be read")
+
+
 def test_after_a_change_of_the_gate_both_are_judged_by_tonights(tmp_path: Path) -> None:
     strict = measured(gate=Gate(0.5, 0.3))
     assert strict.counted("passed") == (1, 7)

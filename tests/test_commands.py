@@ -71,9 +71,16 @@ def test_a_broken_page_is_told_and_asked_whole(recall: Recall) -> None:
     assert "**Dunes** wander." in shown.stdout
 
 
-def test_an_empty_question_is_refused(recall: Recall) -> None:
-    for command in (("ask", "wiki", " "), ("store", "search", "notes.db", "")):
+def test_a_question_without_a_word_is_refused(recall: Recall) -> None:
+    for command in (("ask", "wiki", " "), ("ask", "wiki", "???"), ("store", "search", "notes.db", "")):
         assert isinstance(recall(*command).exception, InputError)
+
+
+def test_what_a_page_holds_does_not_reach_the_terminal_as_a_command(recall: Recall) -> None:
+    Path("wiki/elm.md").write_text("The elm \x1b]0;owned\x07\x1b[2J fell.")
+    shown = recall("ask", "wiki", "elm").output
+    assert "The **elm** ]0;owned [2J fell." in shown
+    assert not {"\x1b", "\x07"} & set(shown)
 
 
 def test_a_store_answers_behind_a_gate_file(recall: Recall, tmp_path: Path) -> None:

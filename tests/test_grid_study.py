@@ -88,6 +88,11 @@ def test_without_silent_cases_there_is_no_band() -> None:
     assert found.frontier["low"].isna().all()
 
 
+def test_memories_that_stand_alone_have_no_margin_to_set() -> None:
+    found = grid_study.study(marked(right(0.9), right(0.7)), 3, resamples=5)
+    assert corners(found.frontier) == [(0, 2)]
+
+
 def test_a_failed_search_is_never_silent() -> None:
     rows = marked(right(0.9, 0.4), scoring.failed_case(case_of(()), "no disk"), silent(0.6, 0.2))
     found = grid_study.study(rows, 5, resamples=10)

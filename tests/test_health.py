@@ -150,6 +150,15 @@ def test_anything_new_is_measured(
     assert counting.calls == 2
 
 
+def test_a_place_that_cannot_be_written_costs_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = Counting(monkeypatch, ok=True)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / health.REMEMBERED).write_text("a file where the folder should be")
+    assert health.measure_once(TOY, tmp_path, TEXTS, QUERIES, DELTA)[0] == counting.found
+
+
 def test_another_onnxruntime_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counting = Counting(monkeypatch, ok=True)
     health.measure_once(TOY, tmp_path, TEXTS, QUERIES, DELTA)
@@ -168,7 +177,18 @@ def test_another_processor_is_measured(tmp_path: Path, monkeypatch: pytest.Monke
     assert counting.calls == 2
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"checks": [{"name": 1}], "measured": "2026-01-02"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{}", "[1]", "[" * 100_000),
+        '{"checks": [], "measured": "2026-01-02"}',
+        '{"checks": [{"name": 1, "ok": true, "measured": "m"}], "measured": "2026-01-02"}',
+        '{"checks": [{"name": "n", "ok": "no", "measured": "m"}], "measured": "2026-01-02"}',
+        '{"checks": [{"name": "n", "ok": false, "measured": "m"}], "measured": "2026-01-02"}',
+        '{"checks": [{"name": "n", "ok": true, "measured": "m"}], "measured": "9999-12-31"}',
+    ],
+    ids=range(9),
+)
 def test_a_broken_memory_is_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:

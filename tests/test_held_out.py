@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from builders import right, silent, wrong
+from builders import case_of, right, silent, wrong
 
 from recall_core import scoring, signals, stats
 from recall_core.choosing import combine, held_out
@@ -67,6 +67,21 @@ def test_the_curves_are_of_the_test_half_and_thinned_to_a_table() -> None:
         "margin": [2, 3, 3],
         "top1": [3, 3, 3],
     }
+
+
+def test_where_a_search_failed_no_signal_has_no_false_recall() -> None:
+    failed = scoring.failed_case(case_of(()), "OSError: no disk")
+    rows = halves(TUNE, [*TEST, failed])
+    table = held_out.at_budgets(held_out.curves(rows, looked_at(rows)))
+    assert table["false_recall"].tolist() == [0, 1, 2, 3]
+    assert np.isnan(table.loc[0, ["margin", "top1"]].to_numpy(float)).all()
+    assert table["margin"].tolist()[1:] == [2, 3, 3]
+
+
+def test_without_an_answerable_case_to_judge_by_there_is_no_verdict() -> None:
+    rows = halves(TUNE, [silent(0.5, 0.01)])
+    verdicts = held_out.compare(rows, looked_at(rows), 0.10)["verdict"]
+    assert verdicts.tolist() == ["what the others are held against", "no answerable case to judge by"]
 
 
 def test_a_promise_needs_so_many_silent_cases() -> None:

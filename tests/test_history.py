@@ -72,6 +72,39 @@ def test_a_broken_line_is_skipped_with_a_warning_and_left_as_it_is(tmp_path: Pat
     assert path.read_bytes().startswith(before)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"min_score": "0.1"},
+        {"min_score": None},
+        {"min_score": float("nan")},
+        {"delta": -3.0},
+        {"name": ["a"]},
+        {"counts": {"all": {"recall@1": [float("inf"), 16]}}},
+        {"counts": {"all": {"recall@1": [11, 10]}}},
+        {"counts": {"all": {"recall@1": [-1, 10]}}},
+        {"counts": {"all": {"recall@1": [1, 10**30]}}},
+        {"date": "yesterday"},
+        {"date": "2026-02-30"},
+        {"missing": None},
+        {"broken": [5]},
+        {"started": "x"},
+        {"fixture": {}},
+    ],
+)
+def test_a_line_of_wrong_values_is_skipped_whole(tmp_path: Path, damage: dict[str, Any]) -> None:
+    history.append(tmp_path, line() | damage if "fixture" in damage else line(**damage))
+    history.append(tmp_path, line("2026-07-31T03:00:00+00:00"))
+    with pytest.warns(UserWarning, match=r"history\.jsonl:1: not a line of the history, skipped"):
+        assert [held["date"] for held in history.read(tmp_path)] == ["2026-07-31"]
+
+
+def test_a_line_nested_without_end_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.warns(UserWarning, match="skipped"):
+        assert history.read(tmp_path) == []
+
+
 def test_a_line_that_does_not_fit_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

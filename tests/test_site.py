@@ -137,6 +137,14 @@ def test_a_night_whose_report_is_gone_is_passed_over(reports: Path) -> None:
     assert "There is no comparable night before" in seen(reports).text
 
 
+@pytest.mark.parametrize("damage", ["", '{"case_id": "flip', "[]", "5", "[" * 100_000])
+def test_damaged_rows_of_an_earlier_night_cost_its_flips_alone(reports: Path, damage: str) -> None:
+    pages.write_index(reports, nights=4)
+    for file in (reports / "2026-11-29" / "runs").iterdir():
+        file.write_text(damage + "\n" if damage else "\n")
+    assert "There is no comparable night before" in seen(reports).text
+
+
 def test_no_text_of_a_fixture_breaks_out_of_the_index(reports: Path) -> None:
     told = pages.rows()
     result = result_of(told, pages.GATE)

@@ -495,9 +495,10 @@ def test_what_stands_out_is_so_many_deviations_above_the_mean(deviations: float 
 
 
 @pytest.mark.parametrize("scores", [[], [0.5], [0.5, 0.5, 0.5]])
-def test_where_nothing_differs_everything_is_kept(scores: list[float]):
+def test_where_nothing_differs_nothing_stands_out(scores: list[float]):
     ranking = Ranking.of("vector", zip("abc", scores, strict=False))
-    assert streams.standing_out(ranking, 2.5) == ranking
+    assert streams.standing_out(ranking, 2.5) == Ranking("vector", ())
+    assert streams.standing_out(ranking, None) == ranking
 
 
 @given(st.lists(st.floats(-1, 1), max_size=30), st.floats(0, 4))

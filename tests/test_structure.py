@@ -56,6 +56,7 @@ JOURNEY = [
     "choosing.gate_study",
     "choosing.grid_study",
     "comparison",
+    "past.shape",
     "past.history",
     "past.trend",
     "past.changes",

@@ -657,6 +657,26 @@ def test_observations_that_cannot_be_read_are_told(tmp_path: Path):
         vault.read_observations(tmp_path / "latin.jsonl")
 
 
+def test_a_line_separator_inside_a_text_and_a_mark_before_the_first_line_are_no_fault(tmp_path: Path):
+    path = tmp_path / "observations.jsonl"
+    path.write_text('\ufeff{"id": "a", "text": "one\u2028two"}\n', encoding="utf-8")
+    assert [memory.text for memory in vault.read_observations(path)] == ["one\u2028two"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"id": "a", "text": "again"}', "line 2: the id 'a' is taken"),
+        ("[" * 100_000, "line 2: is no observation"),
+        ("[1]", "line 2: is no observation"),
+    ],
+    ids=["taken", "nested", "list"],
+)
+def test_an_observation_that_is_one_too_many_or_none_is_named(tmp_path: Path, line: str, said: str):
+    with pytest.raises(InputError, match=said):
+        observations(tmp_path, '{"id": "a", "text": "a"}', line)
+
+
 # Two real vaults
 
 

@@ -75,7 +75,8 @@ def study(rows: pd.DataFrame, steps: int = 120, *, resamples: int = RESAMPLES, s
 def axes(rows: pd.DataFrame, steps: int) -> tuple[list[float], list[float]]:
     """Settings over what was seen: min_scores from the lowest top1 up, deltas from 0 up."""
     top1, margin = (rows[name][np.isfinite(rows[name])] for name in ("top1", "margin"))
-    least, most, lead = (top1.min(), top1.max(), margin.max()) if len(top1) else (0.0, 1.0, 1.0)
+    least, most = (top1.min(), top1.max()) if len(top1) else (0.0, 1.0)
+    lead = margin.max() if len(margin) else 0.0
     return np.linspace(least, most, steps).tolist(), np.linspace(0, max(lead, 1e-6), steps).tolist()
 
 

@@ -70,8 +70,9 @@ def compare(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]], ra
             }
         )
     table = pd.DataFrame(lines)
-    intervals = [stats.paired_bootstrap(found - spoken[BASE], units[answerable]) for found in spoken.values()]
-    table["difference"] = [float((found - spoken[BASE]).mean()) for found in spoken.values()]
+    gained = [found - spoken[BASE] for found in spoken.values()]
+    table["difference"] = [float(gain.mean()) if len(gain) else np.nan for gain in gained]
+    intervals = [stats.paired_bootstrap(gain, units[answerable]) for gain in gained]
     table["low"], table["high"] = [low for low, _ in intervals], [high for _, high in intervals]
     table["verdict"] = [
         _verdict(*row) for row in zip(table["signal"], table["low"], table["high"], strict=True)
@@ -82,6 +83,8 @@ def compare(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]], ra
 def _verdict(name: str, low: float, high: float) -> str:
     if name == BASE:
         return "what the others are held against"
+    if np.isnan(low):
+        return "no answerable case to judge by"
     if low > 0:
         return "answers more than the margin: recommended"
     return "answers less than the margin" if high < 0 else "inside its interval: no gain shown"
@@ -106,10 +109,13 @@ def curves(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]]) -> 
 
 
 def at_budgets(curves: pd.DataFrame) -> pd.DataFrame:
-    """The curves as a table: `false_recall` at most, and what each signal answers there, one column each."""
+    """The curves as a table: `false_recall` at most, and what each signal answers there, one column each.
+
+    NaN where a signal cannot have so few: a search that failed is never silent.
+    """
     allowed = budgets(int(curves["silent"].iloc[0]))
     best = {
-        name: [int(part.loc[part["false_recall"] <= most, "answered"].max()) for most in allowed]
+        name: [part.loc[part["false_recall"] <= most, "answered"].max() for most in allowed]
         for name, part in curves.groupby("signal", sort=False)
     }
     return pd.DataFrame({"false_recall": allowed} | best)

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from recall_core import config
+from recall_core.commands import options
 from recall_core.commands.options import Embedder
-from recall_core.records import InputError
 
 
 def ask(
@@ -21,14 +21,14 @@ def ask(
 ) -> None:
     """Ask a wiki one question: the fused hits, what each stream gave them, and the words that matched."""
     from recall_core import catalogue, pipeline, vault, wiki, words
+    from recall_core.reporting.report import clean
     from recall_core.store import SqliteStore
 
-    if not question.strip():
-        raise InputError("the question is empty; ask something")
+    options.refuse_wordless(question)
     root = config.find_root()
     read = vault.read(folder)
     for page, why in read.unreadable:
-        typer.echo(f"{page}: its front matter is broken ({why}); its whole text is asked", err=True)
+        typer.echo(f"{clean(page)}: its front matter is broken ({why}); its whole text is asked", err=True)
     memories = [*read.pages, *(vault.read_observations(observations) if observations else [])]
     opened = catalogue.open_cached(embedder, root)
     store = SqliteStore()
@@ -41,5 +41,5 @@ def ask(
         typer.echo("no page was found by any stream; these are raw observations")
     by_id = {memory.id: memory for memory in memories}
     for hit in answer.hits[:top_k]:
-        typer.echo(wiki.explain(answer, by_id[hit.id]))
-        typer.echo(f"    {words.excerpt(by_id[hit.id].text, question)}")
+        typer.echo(clean(wiki.explain(answer, by_id[hit.id])))
+        typer.echo(f"    {clean(words.excerpt(by_id[hit.id].text, question))}")

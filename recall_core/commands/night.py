@@ -52,7 +52,7 @@ def nightly(
         raise RecallError("; ".join([*night.missing, *broken]))
     if broken:
         raise FloorError(broken[0])
-    typer.echo(f"all {len(night.demands)} floors hold")
+    typer.echo(f"all {len(night.demands)} floors hold" if night.demands else "no floors are set")
 
 
 @baseline_app.command("set")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recall_core import config
+from recall_core.records import InputError
 
 if TYPE_CHECKING:
     from recall_core.gates import Gate
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 Embedder = Annotated[str, typer.Option(help="An embedder's name, as `recall models list` gives it.")]
 MinScore = Annotated[float | None, typer.Option(help="Absolute gate. Default: recall.toml.")]
 Delta = Annotated[float | None, typer.Option(help="Margin gate. Default: recall.toml.")]
+
+
+def refuse_wordless(question: str) -> None:
+    """Raises InputError on a question without a word: an embedder would answer it all the same."""
+    from recall_core.words import tokens
+
+    if not tokens(question):
+        raise InputError(f"the question {question!r} holds no word; ask something")
 
 
 def gate(settings: config.Config, embedder: str, min_score: float | None, delta: float | None) -> Gate:

@@ -57,15 +57,16 @@ def store_search(
     min_score: MinScore = None,
     delta: Delta = None,
     gate: Annotated[Path | None, typer.Option(help="A gate.json, as `recall gate choose` saves it.")] = None,
+    lang: Annotated[str, typer.Option(help="The question's language, for gates that go by words.")] = "en",
     top_k: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
 ) -> None:
     """Ask a store one question: what comes out, and whether the gate would speak it."""
     from recall_core import catalogue, gates, signals, streams
     from recall_core.choosing import gate_file
+    from recall_core.reporting.report import clean
     from recall_core.store import SqliteStore
 
-    if not query.strip():
-        raise InputError("the question is empty; ask something")
+    options.refuse_wordless(query)
     if gate and (min_score, delta) != (None, None):
         raise InputError("--gate holds thresholds of its own; give it without --min-score and --delta")
     root = config.find_root()
@@ -79,12 +80,12 @@ def store_search(
     memories = store.memories()
     texts = {memory.id: memory.text for memory in memories}
     for hit in ranking.top(top_k).hits:
-        typer.echo(f"{hit.score:.4f}  {hit.id:<20} {texts[hit.id]}")
+        typer.echo(f"{hit.score:.4f}  {clean(hit.id):<20} {clean(texts[hit.id])}")
     if not promised:
         typer.echo(gates.explain(ranking, chosen))
         return
     known = signals.known(memories, store.vectors(opened.fingerprint))
-    measured = signals.by_name(query, "en", ranking, known) if ranking.hits else {}
+    measured = signals.by_name(query, lang, ranking, known) if ranking.hits else {}
     typer.echo(gate_file.explain(promised, ranking, measured))
     if len(memories) > 2 * promised.memories:
         typer.echo(

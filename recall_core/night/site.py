@@ -13,6 +13,7 @@ import pandas as pd
 
 from recall_core import plots, runs, stats
 from recall_core.past import history
+from recall_core.records import RecallError
 from recall_core.reporting import report, svg, web
 
 NAME = "index.html"
@@ -161,7 +162,11 @@ def _flips(reports: Path, lines: Sequence[Any], name: str) -> Flips:
             break
         old, new = (reports / night.date / "runs" / f"{name}.jsonl" for night in (before, now))
         if before.date != now.date and old.is_file() and new.is_file():
-            pair = runs.read_rows(old).merge(runs.read_rows(new), on="case_id", suffixes=("_before", "_now"))
+            try:
+                sides = runs.read_rows(old), runs.read_rows(new)
+            except (OSError, RecallError):
+                continue  # damaged since: an older night may still be whole
+            pair = sides[0].merge(sides[1], on="case_id", suffixes=("_before", "_now"))
             changed = pair[pair["outcome_before"] != pair["outcome_now"]]
             return Flips(name, before.date, _listed(changed.head(MOST)), max(len(changed) - MOST, 0))
     return Flips(name, "", [])

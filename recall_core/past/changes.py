@@ -142,10 +142,10 @@ def _against(
         if now.gate:
             old["outcome"] = gates.outcomes(old, gates.Gate(*now.gate))
         table, every = comparison.paired(old, rows, now.watched, now.watched, KS)
+        tops = [table.set_index("case_id")["ids"].map(lambda ids: ids[:1]) for table in (old, rows)]
+        moved = (tops[0].map(tuple) != tops[1].loc[tops[0].index].map(tuple)).sum()
     except ODD as error:
         return Compared(now, where, reason=f"its rows cannot be read ({error!r:.80})", notes=notes)
-    tops = [table.set_index("case_id")["ids"].map(lambda ids: ids[:1]) for table in (old, rows)]
-    moved = (tops[0].map(tuple) != tops[1].loc[tops[0].index].map(tuple)).sum()
     flips = _by_case(every)
     flipped = flips[flips["before_top"] != flips["after_top"]]
     return Compared(

@@ -26,6 +26,7 @@ from typing import Any
 import pandas as pd
 
 from recall_core import runs
+from recall_core.past import shape
 from recall_core.records import RecallError
 
 NAME = "history.jsonl"
@@ -37,7 +38,7 @@ WATCHED = ("recall@1", "passed")
 """The metrics of an embedder whose flips are listed and whose trend is watched."""
 WATCHED_OF_MODES = ("recall@5", "passed")
 """The same of a mode of the wiki."""
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError)
 """What reading JSON of another shape raises."""
 
 
@@ -124,6 +125,7 @@ def published(folder: Path) -> dict[str, Any]:
     """
     try:
         line = line_of(*(runs.read_json(folder / name) for name in ("manifest.json", "metrics.json")))
+        shape.check(line)
         night(line)
     except (OSError, *UNREADABLE) as error:
         raise RecallError(
@@ -175,6 +177,7 @@ def read(reports: Path) -> list[dict[str, Any]]:
             continue
         try:
             line = json.loads(text)
+            shape.check(line)
             night(line)
         except UNREADABLE as error:
             warnings.warn(
