@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -169,6 +170,17 @@ def test_the_index_reaches_nothing_outside(reports: Path) -> None:
     drawn = "".join(re.findall(r"<svg.*?</svg>", site.page(reports), re.DOTALL))
     assert not re.findall(r'(?:href|src)="(?!#)', drawn)
     assert not re.findall(r"url\((?!#)", drawn)
+
+
+def test_an_index_that_was_not_written_after_the_last_night_is_behind(reports: Path) -> None:
+    assert not site.behind(reports)
+    pages.write_index(reports)
+    assert not site.behind(reports)
+    later = (reports / site.NAME).stat().st_mtime + 1
+    os.utime(reports / history.NAME, (later, later))
+    assert site.behind(reports)
+    (reports / site.NAME).unlink()
+    assert site.behind(reports)
 
 
 def test_writing_leaves_nothing_but_the_index(reports: Path) -> None:

@@ -53,6 +53,8 @@ def run(order: Order) -> Night:
     with publishing.locked(reports) as stale:
         log = nightlog.Log(reports / "logs" / f"{day}-{started:%H%M%S}.log", quiet=order.quiet)
         publishing.recover(reports)
+        if site.behind(reports):
+            site.write(reports)
         work = Path(tempfile.mkdtemp(prefix=f".{day}.", suffix=".work", dir=reports))
         work.chmod(reports.stat().st_mode)
         night = Night(reports / day / f"RECALL-EVAL-{order.day:%d-%m-%Y}.md", log.path)

@@ -64,6 +64,14 @@ class Dated:
     """Its verdict, as a class and in words; empty where the history does not know it."""
 
 
+def behind(reports: Path) -> bool:
+    """Whether a night was added to the history after the index was written: it was killed in between."""
+    lines, index = reports / history.NAME, reports / NAME
+    if not lines.exists():
+        return False
+    return not index.exists() or index.stat().st_mtime_ns < lines.stat().st_mtime_ns
+
+
 def write(reports: Path) -> Path:
     """Write the index anew from the history and the dated reports beside it, whole or not at all."""
     path = reports / NAME
