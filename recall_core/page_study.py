@@ -19,7 +19,7 @@ from recall_core.probes import Probe
 from recall_core.records import Memory, Ranking
 from recall_core.store import SqliteStore
 from recall_core.vault import Vault
-from recall_core.wiki import PAGE_STREAMS, Answer, Found, Options, Wiki
+from recall_core.wiki import PAGE_STREAMS, Answer, Found, Options, Wiki, vectors_are_mute
 
 AT = 5
 """The k of recall@k for pages: what a person looks at, or a model is handed."""
@@ -90,6 +90,8 @@ def inventory(vault: Vault, observations: Sequence[Memory], asked: Asked) -> pd.
         if options.stand_out is not None
         else "anything",
     }
+    if mute := vectors_are_mute(asked.wiki, options):
+        named["a vector hit stands out by"] += f"; {mute}"
     return pd.DataFrame(named.items(), columns=["name", "value"])
 
 

@@ -113,6 +113,17 @@ class Wiki:
         return self.fuse(self.find(query, options), options)
 
 
+def vectors_are_mute(wiki: Wiki, options: Options) -> str:
+    """Why no page of a small wiki can be a vector hit, in words; empty where one can.
+
+    Of n values none is more than (n - 1) / sqrt(n) deviations above their mean (Samuelson, JASA 1968).
+    """
+    n = len(wiki.pages)
+    if options.stand_out is None or (n - 1) > options.stand_out * n**0.5:
+        return ""
+    return f"of {n} pages none can stand out by {options.stand_out:g} deviations: vector search finds nothing"
+
+
 def explain(answer: Answer, memory: Memory) -> str:
     """One line on why a memory is where it is: each stream's rank, score and contribution."""
     hit = next((hit for hit in answer.hits if hit.id == memory.id), None)

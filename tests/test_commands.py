@@ -11,8 +11,9 @@ from nights import tiny_project
 from test_gate_file import gate_of
 from typer.testing import CliRunner, Result
 
-from recall_core import cli, gates
+from recall_core import cli, gates, signals
 from recall_core.choosing import gate_file
+from recall_core.commands import gate as gate_command
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.records import FingerprintError, InputError, Ranking
 
@@ -44,24 +45,35 @@ def recall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recall:
 
 
 def test_a_wiki_says_why_each_hit_is_there_and_marks_what_matched(recall: Recall) -> None:
-    shown = recall("ask", "wiki", "lamps of beeswax").output.splitlines()
+    shown = recall("ask", "wiki", "lamps of beeswax").stdout.splitlines()
     assert shown[0].startswith("amber.md: 0.0")
     assert "keyword rank 1" in shown[0]
     assert shown[1] == "    The amber **lamp** burns **beeswax**."
 
 
+def test_a_wiki_too_small_for_vector_search_is_told(recall: Recall) -> None:
+    said = "pages none can stand out by 2.5 deviations: vector search finds nothing"
+    assert f"of 3 {said}" in recall("ask", "wiki", "amber").stderr
+    # 7 / sqrt(8) is 2.47, 8 / sqrt(9) is 2.67.
+    for at in range(5):
+        Path(f"wiki/{at}.md").write_text(f"page {at}")
+    assert f"of 8 {said}" in recall("ask", "wiki", "amber").stderr
+    Path("wiki/9.md").write_text("page 9")
+    assert recall("ask", "wiki", "amber").stderr == ""
+
+
 def test_of_a_wiki_as_many_are_shown_as_asked_for(recall: Recall) -> None:
-    shown = recall("ask", "wiki", "amber", "--top-k", "1").output.splitlines()
+    shown = recall("ask", "wiki", "amber", "--top-k", "1").stdout.splitlines()
     assert len(shown) == 2
     assert "amber.md: 0.0164 = graph rank 1" in recall("ask", "wiki", "shed").output
 
 
 def test_where_no_page_is_found_the_observations_are_asked(recall: Recall) -> None:
     # Three pages are too few for one to stand out by its vector, so no page stream finds a kayak.
-    shown = recall("ask", "wiki", "kayak?", "--observations", "seen.jsonl").output.splitlines()
+    shown = recall("ask", "wiki", "kayak?", "--observations", "seen.jsonl").stdout.splitlines()
     assert shown[0] == "no page was found by any stream; these are raw observations"
     assert shown[2] == "    the **kayak** lies under the porch"
-    assert recall("ask", "wiki", "kayak?").output == "nothing was found\n"
+    assert recall("ask", "wiki", "kayak?").stdout == "nothing was found\n"
 
 
 def test_a_broken_page_is_told_and_asked_whole(recall: Recall) -> None:
@@ -87,29 +99,48 @@ def test_a_store_answers_behind_a_gate_file(recall: Recall, tmp_path: Path) -> N
     gate = tmp_path / "gate.json"
     query = raw_case("amber")["memories"][0]["text"]
     ask = ("store", "search", "notes.db", query, "--gate", str(gate))
-    gate_file.save(gate_of(fingerprints=(HASH,), threshold=0.0), gate)
+    gate_file.save(gate_of(embedder="hash", fingerprints=(HASH,), threshold=0.0), gate)
     assert "spoken: margin is" in recall(*ask).output
-    gate_file.save(gate_of(fingerprints=(HASH,), threshold=5.0), gate)
+    gate_file.save(gate_of(embedder="hash", fingerprints=(HASH,), threshold=5.0), gate)
     assert "kept quiet: margin is" in recall(*ask).output
-    gate_file.save(gate_of(fingerprints=(HASH,), signal="z", threshold=-9.0), gate)
+    gate_file.save(gate_of(embedder="hash", fingerprints=(HASH,), signal="z", threshold=-9.0), gate)
     assert "spoken: z is" in recall(*ask).output
 
 
 def test_a_much_larger_store_than_the_gate_was_chosen_in_is_told(recall: Recall, tmp_path: Path) -> None:
     ask = ("store", "search", "notes.db", "amber", "--gate", str(tmp_path / "gate.json"))
     for memories, told in ((2, False), (1, True)):
-        gate_file.save(gate_of(fingerprints=(HASH,), memories=memories), tmp_path / "gate.json")
+        gate_file.save(
+            gate_of(embedder="hash", fingerprints=(HASH,), memories=memories), tmp_path / "gate.json"
+        )
         assert ("what it promises does not hold here" in recall(*ask).output) is told
+
+
+def test_a_gate_file_names_the_embedder_to_ask_with(recall: Recall, tmp_path: Path) -> None:
+    gate_file.save(gate_of(embedder="nobody", fingerprints=(HASH,)), tmp_path / "gate.json")
+    ask = ("store", "search", "notes.db", "amber", "--gate", str(tmp_path / "gate.json"))
+    assert "nobody" in str(recall(*ask).exception)
+    assert "spoken" in recall(*ask, "--embedder", "hash").output
+
+
+def test_the_help_of_the_choice_lists_every_signal() -> None:
+    assert ", ".join(signals.SIGNALS) == gate_command.SIGNALS
+
+
+def test_a_fixture_brings_its_own_questions(recall: Recall) -> None:
+    assert isinstance(recall("run", "data/tiny.json", "--probes", "probes.json").exception, InputError)
 
 
 def test_a_gate_of_another_embedder_is_refused(recall: Recall, tmp_path: Path) -> None:
     gate_file.save(gate_of(), tmp_path / "gate.json")
-    shown = recall("store", "search", "notes.db", "amber", "--gate", str(tmp_path / "gate.json"))
+    gate = str(tmp_path / "gate.json")
+    shown = recall("store", "search", "notes.db", "amber", "--gate", gate, "--embedder", "hash")
     assert isinstance(shown.exception, FingerprintError)
+    assert "ask with --embedder mini" in str(shown.exception)
 
 
 def test_thresholds_and_a_gate_file_are_one_too_many(recall: Recall, tmp_path: Path) -> None:
-    gate_file.save(gate_of(fingerprints=(HASH,)), tmp_path / "gate.json")
+    gate_file.save(gate_of(embedder="hash", fingerprints=(HASH,)), tmp_path / "gate.json")
     ask = ("store", "search", "notes.db", "amber", "--gate", str(tmp_path / "gate.json"))
     for more in (("--min-score", "0.5"), ("--delta", "0")):
         assert isinstance(recall(*ask, *more).exception, InputError)

@@ -22,7 +22,7 @@ GATE = Gate(0.5, 0.1)
 RULES = {
     "failed": "searches failed",
     "false recalls": "have no answer",
-    "silenced": "What is lived",
+    "silenced": "rank first, only",
     "misled": "something else",
     "scores overlap": "The score cannot separate",
     "scores part": "The score separates",

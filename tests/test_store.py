@@ -270,7 +270,7 @@ def test_the_refusal_names_the_file_to_re_embed(path: Path):
         store.add([note("a")])
         with pytest.raises(FingerprintError) as caught:
             store.vectors(MINE)
-    assert str(caught.value).endswith(f"Run `recall store reembed {path} --embedder NAME`")
+    assert str(caught.value).endswith(f"or run `recall store reembed {path} --embedder NAME`")
 
 
 @both

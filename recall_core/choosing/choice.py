@@ -209,7 +209,8 @@ def summary(choice: Choice) -> list[str]:
     """The choice in plain words, a line a thing."""
     kin = "not known" if math.isnan(choice.kinship) else f"{choice.kinship:.2f}"
     return [
-        f"gate: speak when {choice.signal} > {choice.threshold:g} and top1 >= {choice.min_score:g}",
+        f"gate: speak when {choice.signal} > {choice.threshold:g}"
+        + (f" and top1 >= {choice.min_score:g}" if choice.min_score > 0 else ""),
         f"promise: at most {choice.max_false:.1%} false recall with {choice.confidence:.0%} confidence, over "
         f"questions like the silent ones of this fixture ({choice.method.replace('_', ' ')})",
         *(

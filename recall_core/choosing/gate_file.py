@@ -79,9 +79,9 @@ class GateFile(Record):
             own = ", ".join(known[:12] for known in self.fingerprints)
             raise FingerprintError(
                 f"this gate was chosen for the embedder {self.embedder} ({own}), and it is asked to gate "
-                f"another ({fingerprint[:12]}), whose scores are on another scale; choose anew with: "
-                f"recall gate choose --embedder NAME --signal {self.signal} "
-                f"--max-false {self.max_false:g} --confidence {self.confidence:g}"
+                f"another ({fingerprint[:12]}), whose scores are on another scale; ask with --embedder "
+                f"{self.embedder}, or choose anew with: recall gate choose --embedder NAME "
+                f"--signal {self.signal} --max-false {self.max_false:g} --confidence {self.confidence:g}"
             )
 
     def opens(self, rows: pd.DataFrame) -> NDArray[np.bool_]:

@@ -34,7 +34,10 @@ def ask(
     store = SqliteStore()
     store.add(memories)
     pipeline.reembed(store, opened)
-    answer = wiki.Wiki(store, opened).ask(question, wiki.options_of(config.load(root / config.NAME).pages))
+    asked, how = wiki.Wiki(store, opened), wiki.options_of(config.load(root / config.NAME).pages)
+    if mute := wiki.vectors_are_mute(asked, how):
+        typer.echo(mute, err=True)
+    answer = asked.ask(question, how)
     if not answer.hits:
         typer.echo("nothing was found")
     elif answer.fell_back:

@@ -10,6 +10,7 @@ import typer
 from recall_core import config
 from recall_core.records import InputError
 
+SIGNALS = "top1, margin, z, distinct_margin, agreement, coverage, subject"
 app = typer.Typer(help="Gates: choose one that keeps a promise.", no_args_is_help=True)
 
 
@@ -20,9 +21,9 @@ def _gates() -> None:
 
 @app.command("choose")
 def gate_choose(
-    fixture: Annotated[Path | None, typer.Option(help="Default: data/notes/recall_v2.json.")] = None,
-    embedder: Annotated[str | None, typer.Option(help="Default: the first model of recall.toml.")] = None,
-    signal: Annotated[str, typer.Option(help="What must be above the threshold.")] = "margin",
+    fixture: Annotated[Path | None, typer.Option(help="Default: that of [choice] in recall.toml.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="Default: that of [choice] in recall.toml.")] = None,
+    signal: Annotated[str, typer.Option(help=f"What must be above the threshold: {SIGNALS}.")] = "margin",
     max_false: Annotated[float, typer.Option(help="Promise: at most this share of false recall ...")] = 0.05,
     confidence: Annotated[float, typer.Option(help="... with this confidence.")] = 0.9,
     out: Annotated[Path, typer.Option(help="Where the gate goes, for a daemon to read.")] = Path("gate.json"),
@@ -34,15 +35,18 @@ def gate_choose(
     root = config.find_root()
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {out.parent}; make it, or name another")
-    models = [name for name in config.load(root / config.NAME).embedders if name != "hash"]
+    settings = config.load(root / config.NAME)
+    shipped = settings.choice or config.ChoiceConfig(fixture=settings.fixture)
+    name, cases = embedder or shipped.embedder, fixtures.load(fixture or root / shipped.fixture)
     study = gate_study.choose(
-        fixtures.load(fixture or root / "data" / "notes" / "recall_v2.json"),
-        catalogue.open_cached(embedder or [*models, "hash"][0], root),
+        cases,
+        catalogue.open_cached(name, root),
         signal=signal,
         max_false=max_false,
         confidence=confidence,
     )
     gate_file.save(study.file, out)
+    typer.echo(f"chosen for {name} on the {len(cases.cases)} cases of {cases.name}")
     for said in study.lines():
         typer.echo(said)
     typer.echo(f"saved to {out}")

@@ -47,6 +47,8 @@ def nightly(
         return
     night = nightly.run(order)
     typer.echo(f"report: {night.report}\nlog: {night.log}")
+    if night.removed:
+        typer.echo(f"removed the reports of {', '.join(night.removed)}")
     broken = [f"floor broken: {'; '.join(night.broken)}"] if night.broken else []
     if night.missing:
         raise RecallError("; ".join([*night.missing, *broken]))

@@ -34,6 +34,10 @@ def run(
     if target.is_dir():
         _run_pages(target, probes, observations, embedder, settings, root, trec)
         return
+    if probes or observations:
+        raise InputError(
+            f"{target} is a fixture and brings its own questions; probes are for a folder of pages"
+        )
     from recall_core import catalogue, fixtures, lint, pipeline, runs
     from recall_core.reporting import report
 

@@ -53,7 +53,7 @@ def store_reembed(
 def store_search(
     path: Annotated[Path, typer.Argument(help="The store's file.")],
     query: Annotated[str, typer.Argument(help="A question.")],
-    embedder: Embedder = "hash",
+    embedder: Annotated[str | None, typer.Option(help="Default: that of the gate file, or hash.")] = None,
     min_score: MinScore = None,
     delta: Delta = None,
     gate: Annotated[Path | None, typer.Option(help="A gate.json, as `recall gate choose` saves it.")] = None,
@@ -70,10 +70,11 @@ def store_search(
     if gate and (min_score, delta) != (None, None):
         raise InputError("--gate holds thresholds of its own; give it without --min-score and --delta")
     root = config.find_root()
-    chosen = options.gate(config.load(root / config.NAME), embedder, min_score, delta)
-    store = SqliteStore(path, create=False)
-    opened = catalogue.open_embedder(embedder, root)
     promised = gate_file.load(gate) if gate else None
+    name = embedder or (promised.embedder if promised else "hash")
+    chosen = options.gate(config.load(root / config.NAME), name, min_score, delta)
+    store = SqliteStore(path, create=False)
+    opened = catalogue.open_embedder(name, root)
     if promised:
         promised.check(opened.fingerprint)
     ranking = streams.vector(store, opened.embed_queries([query])[0], opened.fingerprint)

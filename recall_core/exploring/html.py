@@ -265,7 +265,7 @@ def picture(table: pd.DataFrame, counts: pd.Series[int], *, star: bool) -> Pictu
 
 def ruling(said: str, spoken: str = "") -> str:
     """What the gate says of a question, and what is spoken."""
-    kind = "good" if said.startswith("spoken") else "dim"
+    kind = "spoken" if said.startswith("spoken") else "dim"
     quoted = f"<br>“{escape(spoken[:300])}”" if spoken else ""
     return f'<div class="said {kind}"><b>{escape(said)}</b>{quoted}</div>'
 

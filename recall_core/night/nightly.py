@@ -73,6 +73,7 @@ def run(order: Order) -> Night:
             keep = order.keep or order.settings.night.keep
             for gone in publishing.prune(reports, keep, day) if keep else []:
                 log.say(f"removed the report of {gone}")
+                night.removed.append(gone)
             site.write(reports)
         except BaseException as error:
             log.say(f"{ended}: {type(error).__name__}: {error}")

@@ -38,6 +38,8 @@ class Night:
     """What each notebook took."""
     missing: list[str] = field(default_factory=list)
     """What failed to run."""
+    removed: list[str] = field(default_factory=list)
+    """Dates of the old reports that made room."""
 
     @property
     def rows(self) -> dict[str, pd.DataFrame]:

@@ -16,6 +16,11 @@ from recall_core import config, fixtures, health
 from recall_core.records import Fixture
 from recall_core.runs import Result
 
+STORES = {
+    "per_case": "a fresh one for each case, with the notes it brings",
+    "per_group": "one for each group of cases, with the notes of the group and of the case",
+    "shared": "one for all cases",
+}
 PACKAGES = ("numpy", "onnxruntime", "pandas", "papermill", "recall-workbench", "scipy", "tokenizers")
 
 
@@ -72,7 +77,11 @@ def facts(settings: config.Config, fixture: Fixture, commit: str) -> list[tuple[
             f"stay silent; {hard} hard (none of the note's own words); "
             + ", ".join(f"{n} {lang}" for lang, n in langs.most_common()),
         ),
-        ("filler", f"{len(fixture.filler)} notes that answer nothing, in every store"),
+        ("stores", STORES[fixture.isolation]),
+        *(
+            [("filler", f"{len(fixture.filler)} notes that answer nothing, in every store")]
+            * bool(fixture.filler)
+        ),
         ("read path", f"full-scan cosine, {settings.store} store, first {settings.top_k} looked at"),
         ("gate", _gate_text(settings.gate)),
     ]

@@ -136,8 +136,8 @@ def _silenced(result: Result, _: dict[str, str]) -> Iterator[Said]:
         first, _n = result.counted("right_first")
         spoken, _n = result.counted("answered")
         yield Said(
-            f"What is lived is {spoken}/{n}, not {first}/{n}",
-            f"The right memory ranks first in {first} of {n} cases; the gate then silences {hits} of them.",
+            f"{first}/{n} rank first, only {spoken}/{n} are said",
+            f"The gate silences {hits} of them. The person asking lives what is said, not what ranks first.",
         )
 
 
@@ -145,7 +145,7 @@ def _misled(result: Result, _: dict[str, str]) -> Iterator[Said]:
     hits, n = result.counted("misled")
     if hits:
         yield Said(
-            f"{hits} of {n} answerable questions are answered with something else",
+            f"{hits} of {n} questions that have an answer get something else",
             "What is spoken is not the memory that answers. The person asking cannot see that.",
         )
 

@@ -60,5 +60,5 @@ def _refuse_gaps(
     raise FingerprintError(
         f"{path}: {len(missing)} of {len(memories)} memories have no vector of fingerprint "
         f"{fingerprint[:12]} (the store holds vectors of: {others}); cosine between two embedders means "
-        f"nothing. Run `recall store reembed {path} --embedder NAME`"
+        f"nothing. Ask with the embedder that wrote it, or run `recall store reembed {path} --embedder NAME`"
     )
