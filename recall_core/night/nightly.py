@@ -211,7 +211,7 @@ def _asked(order: Order, planned: Sequence[jobs.Job], night: Night) -> list[tupl
     took = f"{sum(night.seconds.values()):.0f} s of notebooks"
     fair = (
         "latencies were taken while another notebook ran; compare them within this report, and set "
-        "at_once = 1 to have the machine's own"
+        "at_once = 1 under [night] in recall.toml to have the machine's own"
         if at_once > 1
         else "latencies are the machine's own"
     )

@@ -179,7 +179,8 @@ def _trend(lines: Sequence[Mapping[str, Any]], now: Measured, metric: str, tests
     hits, n = [found for _, found, _ in nights], [asked for _, _, asked in nights]
     least = trend.fewest_nights(tests)
     if len(nights) < least:
-        said = f"{len(nights)} comparable runs, {least} are needed to show a change"
+        plural = "" if len(nights) == 1 else "s"
+        said = f"{len(nights)} comparable run{plural}, {least} are needed to show a change"
         return Trend(now.name, metric, len(nights), False, said)
     if len(set(hits)) == 1:
         return Trend(now.name, metric, len(nights), False, f"the same in all {len(nights)} runs")
