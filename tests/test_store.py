@@ -564,3 +564,26 @@ def test_a_kill_costs_at_most_the_transaction_under_way(path: Path):
         assert set(bare.values()) <= {BATCH}
         assert len(bare) <= kills
     assert held > 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memories SET record = '{broken'",
+        """UPDATE memories SET record = '{"id": "a", "text": "x", "more": 1}'""",
+        "UPDATE vectors SET vector = x'0000c07f0000c07f'",  # not a number, twice
+        "UPDATE vectors SET vector = x'00000000' WHERE text_hash IN (SELECT min(text_hash) FROM vectors)",
+        "UPDATE vectors SET vector = x'00'",
+    ],
+)
+def test_a_damaged_store_is_named_with_what_to_do(path: Path, damage: str):
+    with closing(SqliteStore(path)) as store:
+        store.add([note("a"), note("b")])
+        store.put_vectors(MINE, ["a", "b"], np.eye(2, dtype=np.float32))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(damage)
+    with closing(SqliteStore(path)) as store:
+        read = store.memories if "memories" in damage else lambda: store.vectors(MINE)
+        with pytest.raises(StoreError, match="build it anew") as caught:
+            read()
+    assert str(path) in str(caught.value)

@@ -68,6 +68,20 @@ def writing(db: sqlite3.Connection, path: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raises StoreError on what is in the file and cannot be what we wrote."""
+    try:
+        yield
+    except ValueError as error:  # also pydantic's
+        why = " ".join(str(error).split())
+        raise StoreError(
+            f"{path}: holds what no store writes ({why:.120}); restore it from a copy, or build it anew"
+        ) from error
+    except sqlite3.Error as error:
+        raise _store_error(path, error) from error
+
+
 def _migrate(db: sqlite3.Connection, path: str) -> None:
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied TEXT)")
     done = {name for (name,) in db.execute("SELECT name FROM migrations")}
@@ -105,4 +119,6 @@ def _store_error(path: str, error: sqlite3.Error) -> StoreError:
         )
     if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
         return StoreError(f"{path}: is not a recall store; give the path of a new or an existing one")
+    if "malformed" in str(error):
+        return StoreError(f"{path}: SQLite says {error}; restore it from a copy, or build it anew")
     return StoreError(f"{path}: SQLite says {error}; check that the folder exists and can be written")

@@ -79,7 +79,8 @@ class SqliteStore:
 
     def memories(self) -> list[Memory]:
         rows = self._db.execute("SELECT record FROM memories ORDER BY id")
-        return [Memory.model_validate_json(record) for (record,) in rows]
+        with database.reading(self.path):
+            return [Memory.model_validate_json(record) for (record,) in rows]
 
     def unembedded(self, fingerprint: str) -> list[str]:
         rows = self._db.execute(
@@ -109,8 +110,9 @@ class SqliteStore:
         rows = dict(
             self._db.execute("SELECT text_hash, vector FROM vectors WHERE fingerprint = ?", (fingerprint,))
         )
-        held = {text: np.frombuffer(blob, "<f4") for text, blob in rows.items()}
-        found = stacked(fingerprint, keyed, held, self.fingerprints(), self.path)
+        with database.reading(self.path):
+            held = {text: np.frombuffer(blob, "<f4") for text, blob in rows.items()}
+            found = stacked(fingerprint, keyed, held, self.fingerprints(), self.path)
         self._cached = (version, fingerprint, found)
         return found
 

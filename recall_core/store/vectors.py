@@ -41,6 +41,8 @@ def stacked(
     texts = sorted({text for _, text in keyed})
     place = {text: row for row, text in enumerate(texts)}
     matrix = np.array([held[text] for text in texts], dtype=np.float64)
+    if not np.isfinite(matrix).all():
+        raise ValueError("a vector is not finite")
     row_of = np.fromiter((place[text] for _, text in keyed), dtype=np.intp, count=len(keyed))
     return Vectors(tuple(id_ for id_, _ in keyed), row_of, np.ascontiguousarray(matrix))
 
