@@ -127,6 +127,15 @@ def test_the_help_of_the_choice_lists_every_signal() -> None:
     assert ", ".join(signals.SIGNALS) == gate_command.SIGNALS
 
 
+def test_a_run_names_every_case_that_did_not_pass(recall: Recall) -> None:
+    shown = recall("run", "data/tiny.json", "--min-score", "2", "--delta", "0").output.splitlines()
+    assert shown[0] == "hash on the 4 cases of tiny; the gate: min_score 2, delta 0"
+    named = [line for line in shown if ": on top " in line]
+    # A gate that nothing passes: the three that have an answer do not get it, and dune is kept quiet.
+    assert [line.split(": ")[1] for line in named] == ["amber", "birch", "cedar"]
+    assert all("-m (" in line for line in named)
+
+
 def test_a_fixture_brings_its_own_questions(recall: Recall) -> None:
     assert isinstance(recall("run", "data/tiny.json", "--probes", "probes.json").exception, InputError)
 

@@ -38,24 +38,30 @@ def run(
         raise InputError(
             f"{target} is a fixture and brings its own questions; probes are for a folder of pages"
         )
-    from recall_core import catalogue, fixtures, lint, pipeline, runs
+    from recall_core import catalogue, fixtures, lint, pipeline, runs, scoring
     from recall_core.reporting import report
 
     loaded = fixtures.load(target)
     for found in lint.lint(loaded):
         typer.echo(f"{found.level}: {found.case_id}: {found.message}", err=True)
+    shipped = options.gate(settings, embedder, min_score, delta)
     result = pipeline.evaluate(
         loaded,
         catalogue.open_embedder(embedder, root),
-        gate=options.gate(settings, embedder, min_score, delta),
+        gate=shipped,
         sweep=settings.sweep,
         store=store,
         top_k=top_k,
     )
+    typer.echo(f"{embedder} on the {len(result.rows)} cases of {loaded.name}; the gate: {shipped}")
     for row in report.results_table([result]):
         typer.echo(f"{row[0]:<48} {row[1]}")
     for said in report.sweep_lines(result.margin, "delta"):
         typer.echo(said)
+    for case in result.rows[~result.rows["outcome"].isin(scoring.PASSED)].itertuples():
+        on_top = f"{case.ids[0]} ({case.scores[0]:.4f})" if len(case.ids) else "nothing"
+        said = f"{case.outcome.replace('_', ' ')}: {case.case_id}: {case.query}: on top {on_top}"
+        typer.echo(report.clean(said))
     if out:
         typer.echo(runs.save(result, {}, str(out)))
     _write_trec(result.rows, trec, embedder)
