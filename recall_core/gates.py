@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from recall_core.records import InputError, Ranking
 
@@ -207,21 +207,33 @@ def _counted(rows: pd.DataFrame, opens: Iterable[NDArray[np.bool_]]) -> pd.DataF
     return pd.DataFrame(counts, columns=columns)
 
 
-def frontier(answered: pd.Series[int], false_recall: pd.Series[int]) -> NDArray[np.bool_]:
-    """(n,) bool: settings that no other setting dominates. Equal settings are on it together."""
-    order = np.lexsort((-answered.to_numpy(), false_recall.to_numpy()))
-    best = np.maximum.accumulate(answered.to_numpy()[order])
-    false = false_recall.to_numpy()[order]
-    first = np.searchsorted(false, false)
-    ahead = np.where(first > 0, best[np.maximum(first - 1, 0)], -1)
-    on = np.empty(len(order), dtype=np.bool_)
-    on[order] = (answered.to_numpy()[order] == best[first]) & (answered.to_numpy()[order] > ahead)
-    return on
+def frontier(answered: ArrayLike, false_recall: ArrayLike) -> NDArray[np.bool_]:
+    """In the shape of the counts: settings that no other one dominates. Equal settings are on it together."""
+    false = np.asarray(false_recall)
+    return best(answered, false, int(false.max(initial=0)))[1]
+
+
+def best(
+    answered: ArrayLike, false_recall: ArrayLike, silent: int
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """The most that any setting answers at 0 to `silent` false recalls, (silent + 1,), -1 where none has so
+    few; and which settings answer it and need that many: bool, in the shape of the counts."""
+    counted, false = np.asarray(answered, dtype=np.intp), np.asarray(false_recall, dtype=np.intp)
+    at_exactly = np.full(silent + 2, -1)
+    np.maximum.at(at_exactly, false.ravel() + 1, counted.ravel())
+    most = np.maximum.accumulate(at_exactly)
+    return most[1:], (counted == most[false + 1]) & (counted > most[false])
 
 
 def dominance(table: pd.DataFrame, chosen: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """`(dominates, dominated_by)`, each (n,) bool: how row `chosen` of a sweep stands to every other row."""
     answered, false = table["answered"].to_numpy(), table["false_recall"].to_numpy()
-    more, fewer = answered - answered[chosen], false - false[chosen]
-    differs = (more != 0) | (fewer != 0)
-    return differs & (more <= 0) & (fewer >= 0), differs & (more >= 0) & (fewer <= 0)
+    return compared(answered - answered[chosen], false - false[chosen])
+
+
+def compared(
+    more: NDArray[np.intp], costlier: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """As `dominance`, from how many more each setting answers and how many more false recalls it has."""
+    differs = (more != 0) | (costlier != 0)
+    return differs & (more <= 0) & (costlier >= 0), differs & (more >= 0) & (costlier <= 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field
 from recall_core import catalogue, checks
 from recall_core.checks import Check
 from recall_core.embedders import Embedder
+from recall_core.writing import write_whole
 
 CHECKED_TEXTS = 96
 """Texts and questions the slow checks embed, spread over the fixture."""
@@ -65,24 +65,14 @@ def measure_once(
     found = measure(embedder.name, root, texts, queries, delta)
     if all(check.ok is not False for check in found):
         with suppress(OSError):  # it is measured again then
-            _write(path, _Remembered(measured=today, checks=found).model_dump_json())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, _Remembered(measured=today, checks=found).model_dump_json())
     return found, today
 
 
 class _Remembered(BaseModel):
     measured: date
     checks: Annotated[list[Check], Field(min_length=1)]
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def machine() -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from recall_core import scoring, signals
 from recall_core.records import InputError, RecallError
@@ -29,8 +29,9 @@ FRAMES = ("summary", "spread", "absolute", "margin")
 Signal = float | Literal["inf", "-inf"] | None
 
 
-class _Row(BaseModel):
-    """What a row that was kept must hold, to be read again. Older files lack some of what has a default."""
+class _Kept(BaseModel):
+    """What a row that was kept must hold to be read again, but for its signals. Older files lack some of
+    what has a default."""
 
     model_config = ConfigDict(strict=True)
 
@@ -44,14 +45,11 @@ class _Row(BaseModel):
     place: scoring.Place
     outcome: str | None = None
     error: str | None = None
-    z: Signal = None
-    distinct_margin: Signal = None
-    agreement: Signal = None
-    coverage: Signal = None
-    subject: Signal = None
 
 
-ROWS = TypeAdapter(list[_Row])
+ROWS = TypeAdapter(
+    list[create_model("_Row", __base__=_Kept, **dict.fromkeys(signals.MEASURED, (Signal, None)))]  # type: ignore
+)
 
 
 @dataclass(frozen=True)

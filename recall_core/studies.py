@@ -40,6 +40,11 @@ class Study:
     store: Literal["memory", "sqlite"] = "memory"
     top_k: int = 3
 
+    @property
+    def texts(self) -> list[str]:
+        """The whole text of every memory."""
+        return [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
+
     def run(self, embedder: Embedder, shipped_as: str) -> Result:
         """Every case, behind the gate that the embedder of that name ships with."""
         gate = gates.Gate(**self.settings.gate_for(shipped_as).model_dump())
@@ -50,18 +55,16 @@ class Study:
     def health(self, embedder: Embedder) -> pd.DataFrame:
         """Every check of one embedder, on uncached vectors: `embedder`, `name`, `ok`, `measured`, and the
         day it was measured, `on` (ISO)."""
-        texts = [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
         queries = [case.query for case in self.fixture.cases]
         delta = self.settings.gate_for(embedder.name).delta
-        found, day = health.measure_once(embedder, self.root, texts, queries, delta)
+        found, day = health.measure_once(embedder, self.root, self.texts, queries, delta)
         return pd.DataFrame([asdict(check) for check in found]).assign(
             embedder=embedder.name, on=day.isoformat()
         )
 
     def variants(self, plain: Embedder) -> list[Embedder]:
         """What an embedder is compared with as a control: without prefixes, if it has any, and centred."""
-        texts = [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
-        found: list[Embedder] = [Centred(plain, plain.embed_passages(texts).mean(axis=0))]
+        found: list[Embedder] = [Centred(plain, plain.embed_passages(self.texts).mean(axis=0))]
         registry = models.load_registry(self.root / catalogue.REGISTRY)
         entry = registry.get(plain.name)
         if entry and (entry.query_prefix or entry.passage_prefix):

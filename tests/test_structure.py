@@ -20,6 +20,7 @@ JOURNEY = [
     "records",
     "words",
     "progress",
+    "writing",
     "config",
     "fixtures",
     "lint",

@@ -6,7 +6,6 @@ of `gates.Gate`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from recall_core.records import FingerprintError, Id, InputError, Ranking, Record
+from recall_core.writing import write_whole
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -144,12 +144,7 @@ NO_SIGNAL = ("rank", "embed_ms", "search_ms")
 
 def save(gate: GateFile, path: Path) -> None:
     """Write it whole or not at all: a daemon that reads meanwhile finds the old file or the new one."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(gate.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, gate.model_dump_json(indent=1) + "\n")
 
 
 def load(path: Path) -> GateFile:

@@ -47,7 +47,7 @@ def study(rows: pd.DataFrame, steps: int = 120, *, resamples: int = RESAMPLES, s
     answerable = rows["answerable"].to_numpy(np.bool_)
     asked, silent = int(answerable.sum()), int((~answerable).sum())
     counts = gates.grid(rows, min_scores, deltas)
-    most, best = _frontier(counts, silent)
+    most, best = gates.best(counts.answered, counts.false_recall, silent)
     labels, units = pd.factorize(rows["unit"])
     draws = np.random.default_rng(seed).multinomial(
         len(units), np.full(len(units), 1 / len(units)), resamples
@@ -56,12 +56,12 @@ def study(rows: pd.DataFrame, steps: int = 120, *, resamples: int = RESAMPLES, s
     for times in draws[:, labels]:
         drawn = gates.grid(rows, min_scores, deltas, times)
         right, quiet = int(times[answerable].sum()), int(times[~answerable].sum())
-        answered, on = _frontier(drawn, quiet)
+        answered, on = gates.best(drawn.answered, drawn.false_recall, quiet)
         often += on / resamples
         if right and quiet:
             # The same share of false recalls, whatever the draw's totals.
             allowed = np.floor(np.arange(silent + 1) * quiet / silent + 1e-9).astype(int)
-            curves.append(answered[allowed] * asked / right)
+            curves.append(np.maximum(answered, 0)[allowed] * asked / right)
     low, high = np.quantile(curves, [0.025, 0.975], axis=0) if curves else np.full((2, silent + 1), np.nan)
     table = pd.DataFrame({"false_recall": range(silent + 1), "answered": most, "low": low, "high": high})
     reached = [_setting(counts, false, answered) for false, answered in enumerate(most)]
@@ -111,23 +111,14 @@ def next_steps(rows: pd.DataFrame, found: GridStudy, gate: gates.Gate) -> pd.Dat
 def standing(rows: pd.DataFrame, found: GridStudy, gate: gates.Gate) -> str:
     """One sentence: how many settings of the grid a gate beats, and how many beat it."""
     counted = gates.sweep(rows, [], gate).iloc[0]
-    more = found.counts.answered - int(counted["answered"])
-    fewer = found.counts.false_recall - int(counted["false_recall"])
-    differs = (more != 0) | (fewer != 0)
-    beaten = int((differs & (more <= 0) & (fewer >= 0)).sum())
-    beating = int((differs & (more >= 0) & (fewer <= 0)).sum())
-    return f"{gate}: beats {beaten:,} of the {more.size:,} settings of the grid and is beaten by {beating:,}"
-
-
-def _frontier(counts: gates.Grid, silent: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """The most answered at 0 to `silent` false recalls, (silent + 1,), and which settings do it at least
-    cost, (m, d) bool."""
-    at_exactly = np.full(silent + 2, -1)
-    np.maximum.at(at_exactly, counts.false_recall.ravel() + 1, counts.answered.ravel())
-    most = np.maximum.accumulate(at_exactly)
-    false = counts.false_recall
-    on = (counts.answered == most[false + 1]) & (counts.answered > most[false])
-    return np.maximum(most[1:], 0), on
+    beats, beaten = gates.compared(
+        found.counts.answered - int(counted["answered"]),
+        found.counts.false_recall - int(counted["false_recall"]),
+    )
+    return (
+        f"{gate}: beats {beats.sum():,} of the {beats.size:,} settings of the grid and is beaten by "
+        f"{beaten.sum():,}"
+    )
 
 
 def _setting(counts: gates.Grid, false: int, answered: int) -> tuple[int, int]:

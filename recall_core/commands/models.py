@@ -78,14 +78,13 @@ def models_check(
     fixture: Annotated[Path | None, typer.Option(help="Whose texts to use. Default: recall.toml.")] = None,
 ) -> None:
     """Measure what must be true of an embedder: unit rows, the same in any batch, on any thread, again."""
-    from recall_core import fixtures, health
-    from recall_core.passages import passages
+    from recall_core import fixtures, health, studies
     from recall_core.records import ModelError
 
     root = config.find_root()
     settings = config.load(root / config.NAME)
     asked = fixtures.load(fixture or root / settings.fixture)
-    texts = [passages(memory)[0] for memory in fixtures.all_memories(asked)]
+    texts = studies.Study(asked, root, settings).texts
     queries = [case.query for case in asked.cases]
     found = health.measure(name, root, texts, queries, settings.gate_for(name).delta)
     for check in found:

@@ -7,8 +7,6 @@ not valid yet, and `recall fixture lint` says what is missing.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from filelock import FileLock
 from pydantic import ValidationError
 
 from recall_core.records import Case, FixtureError, Memory
+from recall_core.writing import write_whole
 
 HEAD = {
     "format": 1,
@@ -59,7 +58,8 @@ def mark(path: Path, draft: Draft, *, lock: Path) -> str:
         number = next(n for n in range(1, len(taken) + 2) if f"draft-{n:03}" not in taken)
         id_ = f"draft-{number:03}"
         held["cases"].append(_case(id_, draft))
-        _replace(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
     return id_
 
 
@@ -122,20 +122,3 @@ def _read(path: Path) -> dict[str, Any]:
             str(path), ["its cases do not bring their own memories, as drafts do; name another drafts file"]
         )
     return held
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whoever reads the file sees all of it, old or new, whatever stops this half way."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

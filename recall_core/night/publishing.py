@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from recall_core.past import history
 from recall_core.records import RecallError
+from recall_core.writing import write_whole
 
 INTENT = ".publish.json"
 LEFT_BEHIND = (".*.work", ".*.gone", ".*.new", ".*.part")
@@ -64,18 +65,6 @@ def _owner(path: Path) -> str:
     if not isinstance(held, dict):
         held = {}
     return f"process {held.get('pid', 'unknown')}, since {held.get('since', 'unknown')}"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader finds the old text or the new one, never a part."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    if path.exists():
-        shutil.copymode(path, part)
-    part.replace(path)
 
 
 def publish(work: Path, final: Path, line: Mapping[str, Any] | None = None) -> None:

@@ -11,8 +11,8 @@ import tomlkit
 from tomlkit.items import AoT
 
 from recall_core import config, fixtures, runs
-from recall_core.night import publishing
 from recall_core.records import ConfigError, InputError, RecallError
+from recall_core.writing import write_whole
 
 STEPS = 10_000
 """A floor has four decimals, rounded so that what was measured holds."""
@@ -49,7 +49,7 @@ def tighten(root: Path, folder: Path) -> list[str]:
     if said:
         text = tomlkit.dumps(document)
         _check(text, settings)
-        publishing.write_whole(path, text)
+        write_whole(path, text)
     return said
 
 

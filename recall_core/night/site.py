@@ -15,6 +15,7 @@ from recall_core import plots, runs, stats
 from recall_core.past import history
 from recall_core.records import RecallError
 from recall_core.reporting import report, svg, web
+from recall_core.writing import write_whole
 
 NAME = "index.html"
 METRICS = {"recall@1": "recall@1", "answered": "answered", "false_recall": "false recall"}
@@ -75,9 +76,8 @@ def behind(reports: Path) -> bool:
 def write(reports: Path) -> Path:
     """Write the index anew from the history and the dated reports beside it, whole or not at all."""
     path = reports / NAME
-    fresh = path.with_name(f".{NAME}.new")
-    fresh.write_text(page(reports), encoding="utf-8")
-    return fresh.replace(path)
+    write_whole(path, page(reports))
+    return path
 
 
 def page(reports: Path) -> str:
