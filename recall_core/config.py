@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from recall_core import wording
 from recall_core.records import ConfigError, Record
 
 NAME = "recall.toml"
@@ -139,8 +140,5 @@ def load(path: Path) -> Config:
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
-        said = [
-            f"{'.'.join(map(str, found['loc']))}: {found['msg']}, found {found['input']!r:.60}"
-            for found in error.errors()
-        ]
+        said = wording.problems(error, raw, {})
         raise ConfigError("\n  ".join([f"{path}: {len(said)} problem(s)", *said])) from None

@@ -11,26 +11,64 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from recall_core.records import Case, Fixture, FixtureError, Memory
+from recall_core import sources, wording
+from recall_core.records import Case, Fixture, FixtureError, InputError, Memory, Source
+from recall_core.words import tokens
+
+WANTED = {
+    "format": "1",
+    "name": 'a name without blanks, such as "my-notes"',
+    "version": 'the version of its content, such as "1.0.0"',
+    "description": "what it measures, in a sentence",
+    "isolation": '"per_case", "per_group" or "shared"',
+    "memories": 'a list of memories, or a source: {"vault": "../wiki"}',
+    "vault": 'a folder of Markdown pages, such as "../wiki"',
+    "observations": 'a JSONL file, such as "../wiki/observations.jsonl"',
+    "filler": "a list of memories",
+    "groups": 'a list of groups: {"id": "anna", "memories": [...]}',
+    "cases": "at least one case",
+    "id": 'an id of its own, without blanks, such as "rent-day"',
+    "query": "the question, as a person would ask it",
+    "lang": 'an ISO 639 code, such as "en" or "ru"',
+    "expected": "the ids of the memories that answer, or [] where it must stay silent",
+    "hard": "true or false",
+    "tags": 'a list of words, such as ["paraphrase"]',
+    "group": "the id of a group",
+    "silent_because": "why no memory answers this, in a few words",
+    "text": "what is remembered",
+    "kind": '"note", "fact", "page" or "observation"',
+    "ts": 'a time with its zone, such as "2026-07-31T09:00:00+00:00"',
+    "title": "a title",
+    "aliases": "a list of other names",
+    "path": "where it lies",
+    "entities": "a list of names",
+    "links": "a list of ids",
+    "speaker": "who said it",
+    "source": "where it comes from",
+    "thread": "the conversation it belongs to",
+    "position": "its place in the thread, a whole number",
+}
+"""What to write behind each key of the format."""
 
 
 def load(path: Path) -> Fixture:
     """Read and validate a fixture file.
 
-    Raises FixtureError with every problem found, each naming the case and the remedy. Nothing is
-    returned unless the whole file is good.
+    A source is read: `memories` then holds them all. Raises FixtureError with every problem found, each
+    naming the case and the remedy. Nothing is returned unless the whole file is good.
     """
     raw = _read_json(path)
     try:
         fixture = Fixture.model_validate(raw)
     except ValidationError as error:
-        # Of a list in which every case is broken pydantic also says that it is empty.
-        told = [dict(found) for found in error.errors() if found["type"] != "too_short" or not found["input"]]
-        problems = [_describe(raw, problem) for problem in told]
-        mended = _mended(raw, told)
-        raise FixtureError(str(path), problems + (_contradictions(mended) if mended else [])) from None
-    problems = _contradictions(fixture)
-    if problems:
+        raise FixtureError(str(path), wording.problems(error, raw, WANTED)) from None
+    if isinstance(fixture.memories, Source):
+        try:
+            held = sources.read(fixture.memories, path.parent)
+        except InputError as error:
+            raise FixtureError(str(path), [f"memories: {error}"]) from None
+        fixture = fixture.model_copy(update={"memories": held})
+    if problems := _contradictions(fixture):
         raise FixtureError(str(path), problems)
     return fixture
 
@@ -41,13 +79,29 @@ def fixture_hash(fixture: Fixture) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def case_hash(fixture: Fixture, case: Case) -> str:
+    """SHA-256 of all that decides a case's outcome: what is asked and expected, and what the store holds.
+
+    Two nights are compared on the cases that have the same.
+    """
+    held = [memory.model_dump(mode="json") for memory in memories_for(fixture, case)]
+    asked = [case.query, case.lang, sorted(set(case.expected)), held]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def store_key(fixture: Fixture, case: Case) -> str:
+    """Cases with the same key are asked of the same store."""
+    return {"per_case": case.id, "per_group": case.group or case.id, "shared": ""}[fixture.isolation]
+
+
 def json_schema() -> str:
     """The JSON Schema of the format, as published in `data/fixture.schema.json`."""
     return json.dumps(Fixture.model_json_schema(by_alias=True), indent=2, ensure_ascii=False) + "\n"
 
 
 def all_memories(fixture: Fixture) -> Iterator[Memory]:
-    """Every memory of a fixture once: filler, groups, then what the cases bring."""
+    """Every memory of a fixture once: the corpus, filler, groups, then what the cases bring."""
+    yield from fixture.corpus
     yield from fixture.filler
     for group in fixture.groups:
         yield from group.memories
@@ -63,6 +117,16 @@ def memories_for(fixture: Fixture, case: Case) -> list[Memory]:
         groups = [group.memories for group in fixture.groups if group.id == case.group]
         found = [*case.memories, *(memory for group in groups for memory in group), *fixture.filler]
     return sorted(found, key=lambda memory: memory.id)
+
+
+def remarks(fixture: Fixture) -> list[str]:
+    """What is odd and does no harm."""
+    return [
+        f"case {case.id!r}: expected {id_!r} stands {times} times; it counts once"
+        for case in fixture.cases
+        for id_, times in Counter(case.expected).items()
+        if times > 1
+    ]
 
 
 # ---- reading
@@ -101,77 +165,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-REMEDIES = {
-    "missing": "add it",
-    "extra_forbidden": "remove it, or check its spelling against data/fixture.schema.json",
-    "string_unicode": "it holds half of a surrogate pair; write the whole character",
-    "too_short": "give at least one",
-}
-
-
-KINDS: dict[int | str, str] = {"cases": "case", "groups": "group", "memories": "memory", "filler": "memory"}
-
-
-def _describe(raw: Any, problem: dict[str, Any]) -> str:
-    loc: tuple[int | str, ...] = problem["loc"]
-    node, named, kind = raw, "", ""
-    for step in loc[:-1]:
-        node = node[step]
-        kind = KINDS.get(step, kind)
-        if isinstance(node, dict) and isinstance(node.get("id"), str):
-            named += f"{kind} {node['id']!r}, "
-    where = ".".join(str(step) for step in loc) or "the file"
-    said = problem["msg"].removeprefix("Value error, ")
-    given = problem.get("input")
-    shown = f", found {given!r:.60}" if isinstance(given, (str, int, float, bool)) else ""
-    remedy = REMEDIES.get(problem["type"])
-    text = f"{named}{where}: {said}{shown}" + (f"; {remedy}" if remedy else "")
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-STAND_INS = {
-    "format": 1,
-    "name": "x",
-    "version": "0.0.0",
-    "isolation": "shared",
-    "query": "x",
-    "lang": "en",
-    "silent_because": "x",
-    "text": "x",
-}
-"""Values that contradict nothing, for broken ones that cannot be left out."""
-
-
-def _mended(raw: Any, problems: list[dict[str, Any]]) -> Fixture | None:
-    """The fixture with stand-ins where it is broken, so that its contradictions are told in the same go.
-
-    Changes `raw`. None where so little is left that what is told could be false.
-    """
-    broken = sorted(((found["loc"], found["type"]) for found in problems if found["loc"]), reverse=True)
-    for (*parents, last), kind in broken:
-        if "expected" in parents:
-            parents, last = parents[: parents.index("expected")], "expected"
-        node = raw
-        for step in parents:
-            node = node[step]
-        if kind == "extra_forbidden":
-            del node[last]
-        elif last == "id":
-            node["id"] = ".".join(map(str, parents))
-        elif last == "expected":
-            node.update(expected=(), silent_because="x")
-        elif last in STAND_INS:
-            node[last] = STAND_INS[last]
-        elif isinstance(node, list):
-            del node[last]
-        elif last not in ("group", "groups", "memories"):
-            node.pop(last, None)
-    try:
-        return Fixture.model_validate(raw)
-    except ValidationError:
-        return None
-
-
 def _contradictions(fixture: Fixture) -> list[str]:
     known = {memory.id for memory in all_memories(fixture)}
     problems = [
@@ -184,6 +177,10 @@ def _contradictions(fixture: Fixture) -> list[str]:
         ("group", Counter(group.id for group in fixture.groups)),
     ):
         problems += [f"{kind} id {id_!r} is used {n} times; rename one" for id_, n in ids.items() if n > 1]
+    if fixture.corpus and fixture.isolation != "shared":
+        problems.append(
+            f"memories: one corpus for all cases needs isolation shared, found {fixture.isolation}"
+        )
     groups = {group.id for group in fixture.groups}
     for case in fixture.cases:
         problems += [
@@ -199,7 +196,10 @@ def _case_contradictions(fixture: Fixture, case: Case, known: set[str], groups: 
         yield "isolation is per_group and it names no group; add one"
     if fixture.isolation == "per_case" and case.group is not None:
         yield "isolation is per_case and it names a group; remove it or change the isolation"
-    in_store = {memory.id for memory in memories_for(fixture, case)}
+    if not tokens(case.query):
+        yield f"the query {case.query!r} holds no word; write the question"
+    shared = fixture.isolation == "shared"
+    in_store = known if shared else {memory.id for memory in memories_for(fixture, case)}
     for id_ in case.expected:
         if id_ not in known:
             yield f"expected memory {id_!r} does not exist; correct the id or add the memory"

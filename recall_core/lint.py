@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from recall_core.fixtures import memories_for
+from recall_core.fixtures import all_memories, memories_for
 from recall_core.records import Case, Fixture, Memory
-from recall_core.words import content_stems, tokens
+from recall_core.words import content_stems, folded, tokens
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the lint says of a case. An error fails the build; a warning asks for a look."""
+    """One thing the lint says of a case or a memory. An error fails the build; a warning asks for a look."""
 
     level: Literal["error", "warning"]
+    kind: str
+    """The same for all findings that say the same of different cases."""
     case_id: str
     message: str
 
@@ -28,11 +30,41 @@ def lint(fixture: Fixture) -> list[Finding]:
         key = tuple(tokens(case.query)) or (case.query,)
         if key in asked:
             findings.append(
-                Finding("error", case.id, f"asks the same as case {asked[key]!r}: {case.query!r}; reword one")
+                Finding(
+                    "error",
+                    "asks the same as another case",
+                    case.id,
+                    f"asks the same as case {asked[key]!r}: {case.query!r}; reword one",
+                )
             )
         asked.setdefault(key, case.id)
         findings += _lint_case(fixture, case)
-    return findings
+    return findings + list(_lint_memories(fixture))
+
+
+def summary(findings: Sequence[Finding], examples: int = 3) -> list[str]:
+    """A line a kind: how many there are, and the first few by name. Errors first, then the most frequent."""
+    of_kind: dict[tuple[str, str], list[str]] = {}
+    for found in findings:
+        of_kind.setdefault((found.level, found.kind), []).append(found.case_id)
+    ordered = sorted(of_kind.items(), key=lambda item: (item[0][0], -len(item[1])))
+    return [
+        f"{level}: {len(ids)} x {kind}: {', '.join(ids[:examples])}"
+        + (", ..." if len(ids) > examples else "")
+        for (level, kind), ids in ordered
+    ]
+
+
+def _lint_memories(fixture: Fixture) -> Iterator[Finding]:
+    alike: dict[str, str] = {}
+    for memory in all_memories(fixture):
+        if not tokens(f"{memory.title or ''} {memory.text}"):
+            said = f"memory {memory.id!r} holds no word: {memory.text!r:.60}"
+            yield Finding("warning", "a memory holds no word", memory.id, said)
+        first = alike.setdefault(folded(memory.id), memory.id)
+        if first != memory.id:
+            said = f"memory {memory.id!r} differs from {first!r} by case or Unicode form only"
+            yield Finding("warning", "two ids look alike", memory.id, said)
 
 
 def shared_words(case: Case, memory: Memory) -> tuple[frozenset[str], int]:
@@ -43,7 +75,8 @@ def shared_words(case: Case, memory: Memory) -> tuple[frozenset[str], int]:
 
 def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
     if not _plausible(case.query, case.lang):
-        yield Finding("error", case.id, f"is tagged {case.lang!r}, but {case.query!r} is in another script")
+        said = f"is tagged {case.lang!r}, but {case.query!r} is in another script"
+        yield Finding("error", "is in another script than its language", case.id, said)
     for memory in memories_for(fixture, case):
         shared, asked = shared_words(case, memory)
         words = ", ".join(sorted(shared))
@@ -51,6 +84,7 @@ def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
         if expected and 2 * len(shared) > asked:
             yield Finding(
                 "error",
+                "copies the words of the memory it looks for",
                 case.id,
                 f"shares {len(shared)} of its {asked} content words with {memory.id!r} ({words}); "
                 "at most half may be shared: ask it in other words",
@@ -58,12 +92,14 @@ def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
         elif expected and case.hard and shared:
             yield Finding(
                 "error",
+                "is marked hard and shares words",
                 case.id,
                 f"is marked hard, but shares {words} with {memory.id!r}; reword, or unmark it",
             )
         elif not case.answerable and 2 * len(shared) > asked:
             yield Finding(
                 "warning",
+                "must stay silent and shares most words with a memory",
                 case.id,
                 f"must stay silent, but {memory.id!r} has {len(shared)} of its {asked} content words "
                 f"({words}); check that it does not state the answer",
@@ -71,6 +107,7 @@ def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
         if memory in case.memories and memory.lang and not _plausible(memory.text, memory.lang):
             yield Finding(
                 "warning",
+                "a memory is in another script than its language",
                 case.id,
                 f"memory {memory.id!r} is tagged {memory.lang!r}, but is in another script",
             )

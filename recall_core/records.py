@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+SHOWN = 20
+"""Problems of a fixture that its error spells out."""
+LONGEST_ID = 500
+"""Characters."""
 
 
 class RecallError(Exception):
@@ -30,7 +37,8 @@ class FixtureError(InputError):
         self.path = path
         self.problems = problems
         head = f"{path}: {len(problems)} problem{'s' if len(problems) != 1 else ''}"
-        super().__init__("\n  ".join([head, *problems]))
+        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+        super().__init__("\n  ".join([head, *problems[:SHOWN], *more]))
 
 
 class ConfigError(InputError):
@@ -70,6 +78,22 @@ def _clean(text: str) -> str:
     return text
 
 
+def _legible(id_: str) -> str:
+    """An id that a person can see, compare and type."""
+    if len(id_) > LONGEST_ID:
+        raise ValueError(f"is {len(id_)} characters long; give an id of {LONGEST_ID} or fewer")
+    for offset, sign in enumerate(id_):
+        if unicodedata.category(sign) in UNSEEN:
+            raise ValueError(f"holds the invisible character U+{ord(sign):04X} at offset {offset}; remove it")
+    return id_
+
+
+def _visible(text: str) -> str:
+    if all(unicodedata.category(sign) in UNSEEN | {"Zs"} or sign.isspace() for sign in text):
+        raise ValueError("holds nothing that can be seen; write the question")
+    return text
+
+
 def _zoned(ts: str) -> str:
     try:
         zone = datetime.fromisoformat(ts).tzinfo
@@ -80,9 +104,16 @@ def _zoned(ts: str) -> str:
     return ts
 
 
+UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Unicode categories of characters that take no room: controls, formats, line and paragraph separators."""
 Text = Annotated[str, AfterValidator(_clean)]
-Id = Annotated[str, Field(min_length=1, pattern=r"^\S+$"), AfterValidator(_clean)]
-MemoryId = Annotated[str, Field(min_length=1, pattern=r"^\S([^\t\n\r]*\S)?$"), AfterValidator(_clean)]
+Id = Annotated[str, Field(min_length=1, pattern=r"^\S+$"), AfterValidator(_clean), AfterValidator(_legible)]
+MemoryId = Annotated[
+    str,
+    Field(min_length=1, pattern=r"^\S([^\t\n\r]*\S)?$"),
+    AfterValidator(_clean),
+    AfterValidator(_legible),
+]
 """May hold blanks inside, as the path of a page does."""
 Lang = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code: ru, en, de")]
 
@@ -114,12 +145,18 @@ class Memory(Record):
     position: int | None = None
     """Its place in the thread."""
 
+    @model_validator(mode="after")
+    def _says_something(self) -> Memory:
+        if not any(sign.isprintable() and not sign.isspace() for sign in f"{self.title or ''}{self.text}"):
+            raise ValueError("has neither a title nor a text that can be seen; write one, or remove it")
+        return self
+
 
 class Case(Record):
     """One question, and the memories that answer it."""
 
     id: Id
-    query: Annotated[Text, Field(min_length=1)]
+    query: Annotated[Text, Field(min_length=1), AfterValidator(_visible)]
     lang: Lang
     expected: tuple[MemoryId, ...]
     """Ids of the memories that answer it. Empty: the memory must stay silent."""
@@ -145,6 +182,15 @@ class Group(Record):
     memories: tuple[Memory, ...]
 
 
+class Source(Record):
+    """Where a fixture's memories lie, when not in the fixture itself. Paths start at the fixture's folder."""
+
+    vault: str
+    """A folder of Markdown pages."""
+    observations: str | None = None
+    """JSONL of raw observations: `id`, `text`, `ts`, `source`."""
+
+
 class Fixture(Record):
     """A set of cases to measure a memory with."""
 
@@ -161,23 +207,63 @@ class Fixture(Record):
     description: Text = ""
     isolation: Literal["per_case", "per_group", "shared"]
     """Which memories share a store: a case's own, its group's, or all. Filler is always added."""
+    memories: Annotated[
+        Annotated[tuple[Memory, ...], Tag("<list>")] | Annotated[Source, Tag("<source>")],
+        Discriminator(lambda given: "<source>" if isinstance(given, (dict, Source)) else "<list>"),
+    ] = ()
+    """One corpus for all cases, with isolation `shared`: a list, or where it lies."""
     filler: tuple[Memory, ...] = ()
     """Memories in every store that answer nothing."""
     groups: tuple[Group, ...] = ()
     cases: Annotated[tuple[Case, ...], Field(min_length=1)]
 
+    @property
+    def corpus(self) -> tuple[Memory, ...]:
+        """`memories`, of a fixture that `fixtures.load` gave."""
+        if isinstance(self.memories, Source):
+            raise ValueError(f"the memories of {self.name} are not read yet; load it with fixtures.load")
+        return self.memories
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one stream gave a hit: its rank from 1, its own score, and what that added to the hit's score."""
+
+    stream: str
+    rank: int
+    score: float
+    contribution: float
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One memory in a ranking. `score` is larger for better; its scale is the stream's own."""
+    """One memory in a ranking. `score` is larger for better; its scale is the path's or the stream's own.
+
+    `parts`: what each stream gave it, by name. `evidence` decides between equal scores, larger for better:
+    hits with equal scores and equal evidence tie.
+    """
 
     id: str
     score: float
+    parts: tuple[Part, ...] = ()
+    evidence: float = 0.0
+
+    @property
+    def worth(self) -> tuple[float, float]:
+        """What hits are compared by."""
+        return self.score, self.evidence
+
+    def own(self, stream: str) -> float:
+        """The score that a stream gave it; -inf where the stream did not find it."""
+        return next((part.score for part in self.parts if part.stream == stream), -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits sorted by (-score, id), each memory once. Make one with `Ranking.of`."""
+    """Hits, best first, each memory once. `stream`: the stream or the path they come from.
+
+    Make one with `Ranking.of` or `Ranking.ordered`. Ties stand in the order of their ids.
+    """
 
     stream: str
     hits: tuple[Hit, ...]
@@ -194,10 +280,22 @@ class Ranking:
                 raise ValueError(f"{stream}: the score of {id_!r} is NaN; a ranking needs numbers")
             if id_ not in best or score > best[id_]:
                 best[id_] = score
-        by_id = sorted(best.items())
-        ordered = sorted(by_id, key=itemgetter(1), reverse=True)  # which keeps equal scores in their order
-        return cls(stream, tuple(Hit(id_, score) for id_, score in ordered))
+        return cls.ordered(stream, (Hit(id_, score) for id_, score in best.items()))
+
+    @classmethod
+    def ordered(cls, stream: str, hits: Iterable[Hit]) -> Ranking:
+        """Sort hits, each of another memory."""
+        by_id = sorted(hits, key=attrgetter("id"))
+        return cls(stream, tuple(sorted(by_id, key=attrgetter("score", "evidence"), reverse=True)))
 
     def top(self, k: int) -> Ranking:
         """The first k hits."""
         return Ranking(self.stream, self.hits[:k])
+
+    def ranks(self) -> list[int]:
+        """The rank of each hit, from 1; hits that tie have the last rank of them all (pessimistic)."""
+        found: list[int] = []
+        for place in range(len(self.hits), 0, -1):
+            ties = found and self.hits[place - 1].worth == self.hits[place].worth
+            found.append(found[-1] if ties else place)
+        return found[::-1]

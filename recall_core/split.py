@@ -1,6 +1,7 @@
 """Two halves of a fixture: `tune`, on which a gate is chosen, and `test`, on which it is reported.
 
-Cases of one group share a store and a person, so a whole group goes to one half. The halves are as alike
+Cases of one group share a store and a person, so a whole group goes to one half. Where one corpus answers
+all cases, those that share an expected memory stay together. The halves are as alike
 as they can be made in languages and kinds of case: one group after another goes where it lessens the
 difference, then pairs are exchanged as long as that lessens it further (Papadimitriou and Steiglitz 1982,
 local search). Nothing is drawn, so the halves depend on the cases alone and not on their order in the file.
@@ -9,34 +10,54 @@ local search). Nothing is drawn, so the halves depend on the cases alone and not
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from recall_core.records import Case, Fixture, InputError
 
 Half = Literal["tune", "test"]
 
 
-def unit_of(case: Case) -> str:
-    """What a case is not to be parted from: its group, or itself alone."""
-    return case.group or case.id
+def units(fixture: Fixture) -> dict[str, str]:
+    """What each case is not to be parted from, by case id: its group, or itself alone.
+
+    Where one corpus answers all cases: the cases that share an expected memory, directly or through others.
+    """
+    if fixture.isolation != "shared":
+        return {case.id: case.group or case.id for case in fixture.cases}
+    asking: dict[str, list[str]] = defaultdict(list)
+    for case in fixture.cases:
+        for id_ in case.expected:
+            asking[id_].append(case.id)
+    place = {case.id: at for at, case in enumerate(fixture.cases)}
+    links = [(place[ids[0]], place[id_]) for ids in asking.values() for id_ in ids]
+    one, two = np.array(links, dtype=np.intp).reshape(-1, 2).T
+    shape = (len(place), len(place))
+    _, label = connected_components(coo_matrix((np.ones(len(links)), (one, two)), shape), directed=False)
+    first: dict[int, str] = {}
+    for id_ in sorted(place):
+        first.setdefault(int(label[place[id_]]), id_)
+    return {id_: first[int(label[at])] for id_, at in place.items()}
 
 
 def halves(fixture: Fixture) -> dict[str, Half]:
     """The half of each case, by case id."""
     members: dict[str, list[Case]] = defaultdict(list)
+    unit_of = units(fixture)
     for case in fixture.cases:
-        members[unit_of(case)].append(case)
-    units = sorted(members, key=lambda unit: (-len(members[unit]), _language(members[unit]), unit))
-    side = _balanced(_features([members[unit] for unit in units]))
+        members[unit_of[case.id]].append(case)
+    ordered = sorted(members, key=lambda unit: (-len(members[unit]), _language(members[unit]), unit))
+    side = _balanced(_features([members[unit] for unit in ordered]))
     half_of: dict[str, Half] = {
-        unit: "tune" if s > 0 else "test" for unit, s in zip(units, side, strict=True)
+        unit: "tune" if s > 0 else "test" for unit, s in zip(ordered, side, strict=True)
     }
-    return {case.id: half_of[unit_of(case)] for case in fixture.cases}
+    return {case.id: half_of[unit_of[case.id]] for case in fixture.cases}
 
 
 def mark(rows: pd.DataFrame, fixture: Fixture) -> pd.DataFrame:
@@ -45,13 +66,13 @@ def mark(rows: pd.DataFrame, fixture: Fixture) -> pd.DataFrame:
     Raises InputError when a row is not of this fixture.
     """
     half_of = halves(fixture)
-    units: Mapping[str, str] = {case.id: unit_of(case) for case in fixture.cases}
-    odd = [id_ for id_ in rows["case_id"] if id_ not in units]
+    unit_of = units(fixture)
+    odd = [id_ for id_ in rows["case_id"] if id_ not in unit_of]
     if odd:
         raise InputError(
             f"case {odd[0]!r} is not in {fixture.name}; split the rows of the fixture they came from"
         )
-    return rows.assign(half=rows["case_id"].map(half_of), unit=rows["case_id"].map(units))
+    return rows.assign(half=rows["case_id"].map(half_of), unit=rows["case_id"].map(unit_of))
 
 
 def _language(cases: Sequence[Case]) -> str:

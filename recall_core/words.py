@@ -124,6 +124,7 @@ def _without_mark(letter: str) -> str:
     return base if "a" <= base <= "z" else letter
 
 
+@lru_cache(maxsize=20_000)
 def content_stems(text: str, lang: str) -> frozenset[str]:
     """The distinct stems of a text's content words. Empty for a text of function words alone."""
     return frozenset(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from conftest import built, raw_case
 
-from recall_core.lint import Finding, lint, shared_words
+from recall_core.lint import Finding, lint, shared_words, summary
 
 
 def asked(query: str, text: str, *, lang: str = "en", memory_lang: str | None = None, **more: Any) -> Any:
@@ -47,6 +47,7 @@ def test_the_error_names_the_shared_words():
     (finding,) = lint(asked("red kettle", "the red kettle broke"))
     assert finding == Finding(
         "error",
+        "copies the words of the memory it looks for",
         "a",
         "shares 2 of its 2 content words with 'a-m' (kettl, red); "
         "at most half may be shared: ask it in other words",
@@ -77,7 +78,12 @@ def test_hard_means_no_shared_word():
     query, text = "red steel kettle", "our kettle broke"  # 1 of 3
     assert lint(asked(query, text)) == []
     assert lint(asked(query, text, hard=True)) == [
-        Finding("error", "a", "is marked hard, but shares kettl with 'a-m'; reword, or unmark it")
+        Finding(
+            "error",
+            "is marked hard and shares words",
+            "a",
+            "is marked hard, but shares kettl with 'a-m'; reword, or unmark it",
+        )
     ]
     assert lint(asked(query, "the scarlet pot broke", hard=True)) == []
 
@@ -92,6 +98,7 @@ def test_a_near_answer_to_a_silent_case_is_a_warning(text: str, warned: bool):
     found = lint(asked("red kettle", text, expected=[], silent_because="nobody said"))
     expected = Finding(
         "warning",
+        "must stay silent and shares most words with a memory",
         "a",
         "must stay silent, but 'a-m' has 2 of its 2 content words (kettl, red); "
         "check that it does not state the answer",
@@ -146,13 +153,44 @@ def test_the_same_question_asked_twice_is_an_error(first: str, second: str, same
 def test_an_implausible_language_is_an_error(query: str, lang: str, plausible: bool):
     found = lint(asked(query, "0000", lang=lang))
     assert found == [
-        Finding("error", "a", f"is tagged {lang!r}, but {query!r} is in another script")
+        Finding(
+            "error",
+            "is in another script than its language",
+            "a",
+            f"is tagged {lang!r}, but {query!r} is in another script",
+        )
         for _ in range(not plausible)
     ]
 
 
 def test_an_implausible_language_of_a_memory_is_a_warning():
     assert lint(asked("where?", "у соседа", memory_lang="en")) == [
-        Finding("warning", "a", "memory 'a-m' is tagged 'en', but is in another script")
+        Finding(
+            "warning",
+            "a memory is in another script than its language",
+            "a",
+            "memory 'a-m' is tagged 'en', but is in another script",
+        )
     ]
     assert lint(asked("where?", "у соседа", memory_lang="ru")) == []
+
+
+def test_memories_without_a_word_and_ids_that_look_alike_are_warned_of():
+    brought = [note_of("a-m", "at noon"), note_of("A-m", "at one"), note_of("x", "?!")]
+    found = lint(built(raw_case("a", memories=brought)))
+    assert [(item.kind, item.case_id) for item in found] == [
+        ("two ids look alike", "A-m"),
+        ("a memory holds no word", "x"),
+    ]
+
+
+def note_of(id_: str, text: str) -> dict[str, str]:
+    return {"id": id_, "text": text}
+
+
+def test_a_summary_has_a_line_a_kind_with_its_count_and_three_examples():
+    odd = [Finding("warning", "is odd", f"c{n}", "said") for n in range(700)]
+    assert summary([*odd, Finding("error", "is bad", "d", "said")]) == [
+        "error: 1 x is bad: d",
+        "warning: 700 x is odd: c0, c1, c2, ...",
+    ]

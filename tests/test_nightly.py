@@ -153,7 +153,7 @@ def test_a_floor_that_holds_ends_with_0_and_a_broken_one_with_1(
         (NOTES_ALONE.replace('"hash"', '"hush"'), "no embedder is called hush; known: hash, all-MiniLM"),
         (NOTES_ALONE.replace("recall_v1", "recall_v9"), "no such file"),
         (NOTES_ALONE.replace("delta = 0.02", "delta = -1"), "gate.delta"),
-        (NOTES_ALONE + "[gat]\n", "gat: Extra inputs"),
+        (NOTES_ALONE + "[gat]\n", "gat: there is no such key"),
         ("fixture = ", "is not TOML"),
         (NOTES_ALONE + '[[floors]]\nembedder = "hash"\nmetric = "recall@7"\nmin = 0.1', "recall@1, recall@3"),
         (NOTES_ALONE + '[[floors]]\nembedder = "hash"\nmetric = "passed"', "give either min or max"),

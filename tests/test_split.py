@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -145,3 +146,33 @@ def test_rows_are_marked_with_their_half_and_their_unit() -> None:
     assert list(rows["unit"]) == ["b", "a"]
     with pytest.raises(InputError, match="'x9' is not in tiny"):
         split.mark(pd.DataFrame({"case_id": ["x9"]}), fixture)
+
+
+def test_cases_of_one_corpus_stay_together_when_they_share_an_expected_memory():
+    # a, b and c hang together by m1 and m2; d and e stand alone, and s must stay silent.
+    asked = {"a": ["m1"], "b": ["m1", "m2"], "c": ["m2"], "d": ["m3"], "e": ["m4"]}
+    cases = [raw_case(id_, memories=[], expected=ids) for id_, ids in asked.items()]
+    silent = raw_case("s", memories=[], expected=[], silent_because="nobody said")
+    corpus = [{"id": f"m{n}", "text": f"text {n}"} for n in range(1, 5)]
+    fixture = built(*cases, silent, isolation="shared", memories=corpus)
+    assert split.units(fixture) == {"a": "a", "b": "a", "c": "a", "d": "d", "e": "e", "s": "s"}
+
+
+def test_one_corpus_is_split_into_halves_that_are_alike():
+    # 40 answerable cases, every other one Russian and every fourth hard, and 20 silent ones.
+    def asked(n: int) -> dict[str, Any]:
+        lang = "ru" if n % 2 else "en"
+        if n < 40:
+            return raw_case(f"c{n}", lang=lang, hard=n % 4 == 0, memories=[], expected=[f"m{n}"])
+        return raw_case(f"c{n}", lang=lang, memories=[], expected=[], silent_because="nobody said")
+
+    corpus = [{"id": f"m{n}", "text": f"text {n}"} for n in range(40)]
+    fixture = built(*(asked(n) for n in range(60)), isolation="shared", memories=corpus)
+    half_of = split.halves(fixture)
+    for picked, total in (
+        (lambda case: case.answerable, 40),
+        (lambda case: not case.answerable, 20),
+        (lambda case: case.lang == "ru", 30),
+        (lambda case: case.hard, 10),
+    ):
+        assert sum(half_of[case.id] == "tune" for case in fixture.cases if picked(case)) == total / 2

@@ -430,7 +430,7 @@ word_lists = st.lists(st.sampled_from(["decision", "café", "technology", "ёл�
 def test_our_bm25_is_that_of_sqlite(texts: list[tuple[list[str], list[str], list[str]]], asked: list[str]):
     store = SqliteStore()
     store.add(
-        Memory(id=f"m{i}", title=" ".join(title), aliases=tuple(aliases), text=" ".join(body))
+        Memory(id=f"m{i}", title=" ".join(title), aliases=tuple(aliases), text=" ".join(["w", *body]))
         for i, (title, aliases, body) in enumerate(texts)
     )
     query = " ".join(asked)

@@ -6,6 +6,7 @@ of `gates.Gate`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -16,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
+from recall_core import wording
 from recall_core.records import FingerprintError, Id, InputError, Ranking, Record
 from recall_core.writing import write_whole
 
@@ -150,7 +152,8 @@ def save(gate: GateFile, path: Path) -> None:
 def load(path: Path) -> GateFile:
     """Read what `save` wrote. Raises InputError that names the file and every problem in it."""
     try:
-        return GateFile.model_validate_json(path.read_text(encoding="utf-8"))
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return GateFile.model_validate(raw)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}); make it with: recall gate choose"
@@ -159,10 +162,9 @@ def load(path: Path) -> GateFile:
         raise InputError(
             f"{path}: byte {error.start} is not UTF-8; make it with: recall gate choose"
         ) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}); make it anew with: recall gate choose") from None
     except ValidationError as error:
-        said = [
-            f"{'.'.join(map(str, found['loc'])) or 'the file'}: {found['msg']}, found {found['input']!r:.60}"
-            for found in error.errors()
-        ]
+        said = wording.problems(error, raw, {})
         head = f"{path}: {len(said)} problem(s); make it anew with: recall gate choose"
         raise InputError("\n  ".join([head, *said])) from None

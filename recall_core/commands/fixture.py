@@ -18,6 +18,8 @@ def fixture_lint(path: Annotated[Path, typer.Argument(help="A fixture file.")]) 
 
     fixture = fixtures.load(path)
     found = lint.lint(fixture)
+    for said in fixtures.remarks(fixture):
+        typer.echo(f"note: {said}")
     for item in found:
         typer.echo(f"{item.level}: {item.case_id}: {item.message}")
     errors = [item for item in found if item.level == "error"]

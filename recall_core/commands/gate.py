@@ -21,8 +21,8 @@ def _gates() -> None:
 
 @app.command("choose")
 def gate_choose(
-    fixture: Annotated[Path | None, typer.Option(help="Default: that of [choice] in recall.toml.")] = None,
-    embedder: Annotated[str | None, typer.Option(help="Default: that of [choice] in recall.toml.")] = None,
+    fixture: Annotated[Path | None, typer.Option(help="Default: what recall.toml says under choice.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="Default: what recall.toml says under choice.")] = None,
     signal: Annotated[str, typer.Option(help=f"What must be above the threshold: {SIGNALS}.")] = "margin",
     max_false: Annotated[float, typer.Option(help="Promise: at most this share of false recall ...")] = 0.05,
     confidence: Annotated[float, typer.Option(help="... with this confidence.")] = 0.9,

@@ -15,6 +15,9 @@ from recall_core.records import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+LISTED = 10
+"""Cases that did not pass and are named."""
+
 
 def run(
     target: Annotated[Path, typer.Argument(help="A fixture file, or a folder of Markdown pages.")],
@@ -42,8 +45,8 @@ def run(
     from recall_core.reporting import report
 
     loaded = fixtures.load(target)
-    for found in lint.lint(loaded):
-        typer.echo(f"{found.level}: {found.case_id}: {found.message}", err=True)
+    if odd := [*fixtures.remarks(loaded), *lint.summary(lint.lint(loaded))]:
+        typer.echo("\n".join([*odd, f"all of them: recall fixture lint {target}"]), err=True)
     shipped = options.gate(settings, embedder, min_score, delta)
     result = pipeline.evaluate(
         loaded,
@@ -58,10 +61,14 @@ def run(
         typer.echo(f"{row[0]:<48} {row[1]}")
     for said in report.sweep_lines(result.margin, "delta"):
         typer.echo(said)
-    for case in result.rows[~result.rows["outcome"].isin(scoring.PASSED)].itertuples():
+    failed = result.rows[~result.rows["outcome"].isin(scoring.PASSED)]
+    for case in failed[:LISTED].itertuples():
         on_top = f"{case.ids[0]} ({case.scores[0]:.4f})" if len(case.ids) else "nothing"
         said = f"{case.outcome.replace('_', ' ')}: {case.case_id}: {case.query}: on top {on_top}"
         typer.echo(report.clean(said))
+    if len(failed) > LISTED:
+        rest = f"in {out}/run.jsonl" if out else "listed with --out FOLDER, in run.jsonl"
+        typer.echo(f"{len(failed) - LISTED} more did not pass: all of them are {rest}")
     if out:
         typer.echo(runs.save(result, {}, str(out)))
     _write_trec(result.rows, trec, embedder)
