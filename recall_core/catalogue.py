@@ -1,15 +1,17 @@
-"""The catalogue: an embedder by its name."""
+"""The catalogue: an embedder, or a path, by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from recall_core import models
+from recall_core import config, models
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
 from recall_core.embedders.hashing import HashEmbedder
-from recall_core.records import UnknownEmbedderError
+from recall_core.gates import Gate
+from recall_core.paths.local import LocalPath
+from recall_core.records import UnknownEmbedderError, UnknownPathError
 
 REGISTRY = Path("models") / "registry.toml"
 CACHE = Path(".cache") / "vectors.sqlite"
@@ -66,6 +68,59 @@ def open_embedder(
         batch_invariant=entry.batch_invariant if batch_invariant is None else batch_invariant,
         threads=threads,
     )
+
+
+def open_path(
+    name: str, root: Path, settings: config.Config | None = None, *, quiet: bool | None = None
+) -> LocalPath:
+    """The path of that name: of an embedder, vectors alone; or `keyword`, `hybrid`, or one of recall.toml.
+
+    Raises UnknownPathError, or ModelError when its embedder's files are not there.
+    """
+    paths = options_by_name(settings)
+    if name in names(root):
+        options = config.PathConfig(streams=("vector",), embedder=name, centre=False)
+    elif name in paths:
+        options = paths[name]
+    else:
+        raise UnknownPathError(
+            f"no path is called {name!r}; known: {', '.join([*names(root), *paths])}. Add it to "
+            f"{config.NAME} as [paths.{name}]"
+        )
+    embedder = open_cached(options.embedder, root) if "vector" in options.streams else None
+    return LocalPath(name, options, embedder, quiet)
+
+
+def options_by_name(settings: config.Config | None) -> dict[str, config.PathConfig]:
+    """The paths that are no embedder's: `keyword`, `hybrid`, and those of recall.toml, which come first."""
+    built_in = {"keyword": config.PathConfig(streams=("keyword",)), "hybrid": config.PathConfig()}
+    return built_in | dict(settings.paths if settings else {})
+
+
+def embedder_of(name: str, root: Path, settings: config.Config) -> str:
+    """The embedder that a path needs; empty where it needs none."""
+    if name in names(root):
+        return name
+    options = options_by_name(settings).get(name)
+    return options.embedder if options and "vector" in options.streams else ""
+
+
+def needed(settings: config.Config, root: Path) -> list[str]:
+    """The models that the paths of recall.toml need, each once."""
+    pages = settings.pages.paths if settings.pages else ()
+    chosen = [name for choice in settings.choice for name in (choice.path, choice.other) if name]
+    used = [embedder_of(name, root, settings) for name in (*settings.measure, *pages, *chosen)]
+    return [name for name in dict.fromkeys(used) if name not in ("", "hash")]
+
+
+def gate_of(name: str, root: Path, settings: config.Config) -> Gate:
+    """The gate a path ships with.
+
+    An embedder's is `gate` of recall.toml where it has none of its own. Scores of other paths are on another
+    scale: without a gate of their own all that they find is spoken.
+    """
+    shipped = settings.gates.get(name) or (settings.gate if name in names(root) else None)
+    return Gate(shipped.min_score, shipped.delta) if shipped else Gate(0.0)
 
 
 def open_cached(name: str, root: Path) -> Embedder:

@@ -17,7 +17,7 @@ LOWER_IS_BETTER = frozenset({"misled", "false_recall", "silenced", "wrong_on_top
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from `before` to `after`, both names of embedders.
+    """What changed from `before` to `after`, both names of paths.
 
     `table`: a row a metric with `before`, `after` (hits), `n`, `difference` (share), `low`, `high` (95%
     paired bootstrap), `p` (exact McNemar) and `verdict`. `flips`: a row a case that changed, with `metric`,
@@ -33,17 +33,18 @@ class Comparison:
 def compare(before: Result, after: Result) -> Comparison:
     """Pair two runs by case.
 
-    Raises InputError when they did not ask the same cases, or when one is lexical and the other is not.
+    Raises InputError when they did not ask the same cases, or when one goes by the lexical embedder and the
+    other by a model.
     """
-    if before.kind != after.kind:
+    if {before.kind, after.kind} == {"hash", "onnx"}:
         raise InputError(
-            f"{before.embedder} is of kind {before.kind} and {after.embedder} of kind {after.kind}; "
-            "their numbers are not comparable, so compare embedders of one kind"
+            f"{before.path} is of kind {before.kind} and {after.path} of kind {after.kind}; the hash "
+            "embedder is a ratchet and says nothing of a model: compare paths of one kind"
         )
     ks = sorted({1, min(before.top_k, after.top_k)})
     metrics = [*(f"recall@{k}" for k in ks), "answered", "misled", "false_recall", "passed"]
     table, flips = paired(before.rows, after.rows, metrics, ("recall@1", "passed"), ks)
-    return Comparison(before.embedder, after.embedder, table, flips)
+    return Comparison(before.path, after.path, table, flips)
 
 
 def paired(

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from recall_core import wording
-from recall_core.records import ConfigError, Record
+from recall_core.records import ConfigError, Fusion, Record, Stream
 
 NAME = "recall.toml"
 
 
 class GateConfig(Record):
-    """The gate a memory ships with. `delta` left out: the absolute gate alone."""
+    """The gate a memory ships with. `delta` None: the absolute gate alone."""
 
     min_score: float = 0.55
     delta: Annotated[float, Field(ge=0)] | None = 0.008
@@ -34,7 +34,7 @@ class SweepConfig(Record):
 class Floor(Record):
     """A share that must hold: at least `min`, or at most `max`."""
 
-    embedder: str
+    path: str
     metric: str
     slice: str = "all"
     min: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -49,38 +49,69 @@ class Floor(Record):
 
 def _some(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names) or not names:
-        raise ValueError("name at least one embedder, and each once")
+        raise ValueError("name at least one path, and each once")
     return names
 
 
-class PagesConfig(Record):
-    """The wiki that is probed at night, and how it is searched."""
+class PathConfig(Record):
+    """How a built-in path searches: `[paths.NAME]`."""
 
-    vault: str
-    """Folder of Markdown pages, from the project folder."""
-    probes: str
-    observations: str | None = None
-    """JSONL of raw observations."""
+    streams: Annotated[tuple[Stream, ...], Field(min_length=1)] = ("keyword", "entity", "graph", "vector")
     embedder: str = "hash"
-    method: Literal["rrf", "minmax"] = "rrf"
-    k: Annotated[float, Field(ge=0)] = 60
+    """Of the stream `vector`."""
+    fusion: Fusion = "rrf"
+    k: Annotated[float, Field(ge=0)] = 1
+    """Of reciprocal rank fusion."""
     weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """Of a stream that is fused, 1 where it is not named."""
+    decay: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """What a link of the stream `graph` passes on of its page's worth."""
+    observations: Literal["searched", "stream", "fallback"] = "searched"
+    """Raw observations are searched like any memory; or by words alone, as a stream of their own; or only
+    when nothing else was found."""
+    centre: bool = True
+    """Whether the mean of the store's vectors is taken from each before they are compared."""
+
+    near: Annotated[float, Field(ge=0)] = 0.5
+    """Of a memory in a thread: what a word of its neighbours counts, where one of its own counts 1."""
+    date: Annotated[float, Field(ge=0)] = 0.5
+    """The same of its date, in words."""
+    speaker: Annotated[float, Field(ge=0)] = 0.5
+    """What is added to the score of a memory whose speaker the question names, as a share of it."""
+    window: bool = True
+    """Whether a memory in a thread is compared between its neighbours too, and the mean of both counts."""
+
+    @model_validator(mode="after")
+    def _weighs_what_is_fused(self) -> PathConfig:
+        known = {"keyword", "entity", "vector", "observation"}
+        if odd := sorted({*self.weights} - known):
+            raise ValueError(f"weighs {odd[0]!r}; known: {', '.join(sorted(known))} (graph has a decay)")
+        return self
+
+
+class PagesConfig(Record):
+    """The fixture on which paths are compared at night, stream by stream."""
+
+    fixture: str
+    paths: Annotated[tuple[str, ...], AfterValidator(_some)] = ("keyword", "hybrid")
+    """The first is what the others must not fall below, the last is taken apart."""
+    top_k: Annotated[int, Field(ge=1)] = 5
     floor: Annotated[float, Field(ge=0, le=1)] = 0.70
-    """Least recall@5 of each mode, over the probes that name one of its streams."""
-    hybrid_below_keyword: bool = False
-    """Whether hybrid search may find less than keyword search alone."""
+    """Least recall@k of each path, over the cases that name one of its streams or no stream at all."""
+    below_first: bool = False
+    """Whether a path may find less than the first."""
 
 
 class ChoiceConfig(Record):
-    """The study of gates: on which cases, with which embedder, and what is to be promised."""
+    """The study of gates: on which cases, by which path, and what is to be promised."""
 
     fixture: str
-    embedder: str = "hash"
+    path: str = "hash"
     other: str = ""
-    """Another embedder, to show what a borrowed gate does."""
+    """Another path, to show what a borrowed gate does."""
     max_false: Annotated[float, Field(gt=0, lt=1)] = 0.05
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    sizes: tuple[Annotated[int, Field(ge=1)], ...] = (15, 60, 250, 1000, 4000)
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = (15, 60, 250, 1000)
 
 
 class NightConfig(Record):
@@ -100,21 +131,19 @@ class Config(Record):
     """recall.toml, read."""
 
     fixture: str = "data/notes/recall_v1.json"
-    embedders: Annotated[tuple[str, ...], AfterValidator(_some)] = ("hash",)
-    store: Literal["memory", "sqlite"] = "sqlite"
+    measure: Annotated[tuple[str, ...], AfterValidator(_some)] = ("hash",)
+    """The paths that are asked the fixture: embedders, `keyword`, `hybrid`, or names below `paths`."""
+    paths: dict[str, PathConfig] = Field(default_factory=dict)
     top_k: Annotated[int, Field(ge=1)] = 3
     gate: GateConfig = GateConfig()
     gates: dict[str, GateConfig] = Field(default_factory=dict)
-    """A gate for one embedder instead: scores of two embedders are on two scales."""
-    sweep: SweepConfig = SweepConfig()
+    """A gate for one path instead: scores of two paths are on two scales."""
+    sweep: SweepConfig | None = None
+    """Left out: settings over the range of what was measured."""
     floors: tuple[Floor, ...] = ()
     pages: PagesConfig | None = None
-    choice: ChoiceConfig | None = None
+    choice: tuple[ChoiceConfig, ...] = ()
     night: NightConfig = NightConfig()
-
-    def gate_for(self, embedder: str) -> GateConfig:
-        """The gate this embedder ships with."""
-        return self.gates.get(embedder, self.gate)
 
 
 def find_root(start: Path | None = None) -> Path:

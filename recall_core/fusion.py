@@ -1,73 +1,101 @@
-"""Fusion: several rankings become one. Every hit says what each stream gave it."""
+"""Fusion: the rankings of several streams become one. Every hit says what each stream gave it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import get_args
 
-from recall_core.records import InputError, Ranking
+import numpy as np
+
+from recall_core.records import Fusion, Hit, InputError, Part, Ranking
 
 K = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke, Buettcher, SIGIR 2009)."""
+"""The usual constant of reciprocal rank fusion (Cormack, Clarke, Buettcher, SIGIR 2009)."""
+DEVIATIONS = 3
+"""Of distribution-based score fusion: so far below the mean is 0, so far above it 1 (Mazzeschi, 2023)."""
 
 
-Contribution = Callable[[Ranking, int, float], float]
-"""(ranking, rank from 1, score) -> what the stream adds before its weight."""
+def fuse(
+    rankings: Sequence[Ranking],
+    method: Fusion = "rrf",
+    weights: Mapping[str, float] | None = None,
+    k: float = K,
+    name: str = "hybrid",
+) -> Ranking:
+    """One ranking of all that the streams found; `parts` of each hit say what each stream added.
 
+    `rrf`: the sum of weight / (k + rank), ranks pessimistic. `minmax`: the convex combination of scores
+    scaled to 0..1 between a stream's worst and best (Bruch, Gai, Ingber, TOIS 2023). `dbsf`: the same
+    between mean - 3 and mean + 3 deviations of a stream. A stream whose scores are all equal gives 1 (minmax)
+    or a half (dbsf). What a stream did not find gets 0 from it. A stream without a weight counts 1; for
+    minmax and dbsf weights are scaled to add up to 1 over the streams given.
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one stream gave a hit: its rank from 1, its own score, and what that added to the fused score."""
-
-    stream: str
-    rank: int
-    score: float
-    contribution: float
-
-
-@dataclass(frozen=True, slots=True)
-class FusedHit:
-    """One memory after fusion. `parts`: the streams that found it, by name."""
-
-    id: str
-    score: float
-    parts: tuple[Part, ...]
-
-
-def rrf(
-    rankings: Sequence[Ranking], weights: Mapping[str, float] | None = None, k: float = K
-) -> list[FusedHit]:
-    """Weighted RRF: score(d) = sum over streams of weight / (k + rank), sorted by (-score, id).
-
-    A stream without a weight counts 1. Raises InputError on a k below 0, a negative weight, or two rankings
-    of one stream.
+    Equal sums are settled by the streams' own evidence, their min-max scaled scores added up; hits that are
+    equal in that too tie. Raises InputError on an unknown method, a k below 0, a negative weight, or two
+    rankings of one stream.
     """
+    if method not in get_args(Fusion):
+        raise InputError(f"fusion is {method!r}; known: {', '.join(get_args(Fusion))}")
     if not k >= 0:
         raise InputError(f"k is {k}; give 0 or more (60 is usual)")
-    return _fuse(rankings, weights, lambda _, rank, __: 1 / (k + rank))
+    weighted = _weights(rankings, weights)
+    if method != "rrf" and (total := math.fsum(weighted.values())):
+        weighted = {stream: weight / total for stream, weight in weighted.items()}
+    parts: dict[str, list[Part]] = {}
+    evidence: dict[str, float] = {}
+    for ranking in sorted(rankings, key=lambda ranking: ranking.stream):
+        if not (weight := weighted[ranking.stream]) or not ranking.hits:
+            continue
+        own, worth = _minmax(ranking), _worth(ranking, method, k)
+        for hit, rank in zip(ranking.hits, ranking.ranks(), strict=True):
+            added = weight * worth(rank, hit.score)
+            parts.setdefault(hit.id, []).append(Part(ranking.stream, rank, hit.score, added))
+            evidence[hit.id] = evidence.get(hit.id, 0.0) + own(rank, hit.score)
+    return Ranking.ordered(
+        name,
+        (
+            Hit(id_, math.fsum(part.contribution for part in found), tuple(found), evidence[id_])
+            for id_, found in parts.items()
+        ),
+    )
 
 
-def minmax(rankings: Sequence[Ranking], weights: Mapping[str, float] | None = None) -> list[FusedHit]:
-    """Convex combination of min-max scaled scores (Bruch, Gai, Ingber, TOIS 2023), sorted (-score, id).
+def passed_on(fused: Ranking, linked: Mapping[str, frozenset[str]], decay: float, seeds: int = 5) -> Ranking:
+    """The ranking with the pages that its first `seeds` hits are linked with: stream `graph`.
 
-    In each stream the best score becomes 1 and the worst 0; a stream whose scores are all equal gives 1.
-    A memory a stream did not find gets 0 from it. Weights are scaled to add up to 1 over the streams given.
+    A neighbour is worth `decay` (0 to below 1) of its best seed, or what it had, if that is more: so it
+    never ties with the page it was reached from. A seed worth nothing passes nothing on. Of equal neighbours,
+    the one that more or better seeds are linked with is ahead.
     """
-    given = _weights(rankings, weights)
-    total = sum(given.values())
-    scaled = {stream: weight / total if total else 0.0 for stream, weight in given.items()}
+    own = {hit.id: hit for hit in fused.hits}
+    reached: dict[str, list[float]] = {}
+    for seed in (hit for hit in fused.hits[:seeds] if hit.score > 0):
+        for id_ in linked.get(seed.id, frozenset()):
+            reached.setdefault(id_, []).append(decay * seed.score)
+    graph = Ranking.of("graph", ((id_, math.fsum(given)) for id_, given in reached.items()))
+    found = dict(own)
+    for hit, rank in zip(graph.hits, graph.ranks(), strict=True):
+        before = own.get(hit.id, Hit(hit.id, 0.0))
+        score = max(before.score, *reached[hit.id])
+        part = Part("graph", rank, hit.score, score - before.score)
+        parts = tuple(sorted((*before.parts, part), key=lambda part: part.stream))
+        found[hit.id] = Hit(hit.id, score, parts, before.evidence + hit.score)
+    return Ranking.ordered(fused.stream, found.values())
 
-    def contribution(ranking: Ranking, _: int, score: float) -> float:
-        best, worst = ranking.hits[0].score, ranking.hits[-1].score
-        return (score - worst) / (best - worst) if best > worst else 1.0
 
-    return _fuse(rankings, scaled, contribution)
+def raised(ranking: Ranking, why: str, ids: frozenset[str], share: float) -> Ranking:
+    """The ranking with the scores above 0 of these memories raised by a share of themselves.
 
-
-def ranking_of(hits: Sequence[FusedHit], stream: str = "hybrid") -> Ranking:
-    """Fused hits as a Ranking."""
-    return Ranking.of(stream, ((hit.id, hit.score) for hit in hits))
+    What is added stands among their parts, under the name `why`.
+    """
+    found = []
+    for hit in ranking.hits:
+        added = share * hit.score if hit.id in ids and hit.score > 0 else 0.0
+        part = Part(why, 1, share, added)
+        parts = tuple(sorted((*hit.parts, part), key=lambda part: part.stream)) if added else hit.parts
+        found.append(Hit(hit.id, hit.score + added, parts, hit.evidence))
+    return Ranking.ordered(ranking.stream, found)
 
 
 def _weights(rankings: Sequence[Ranking], weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -81,20 +109,22 @@ def _weights(rankings: Sequence[Ranking], weights: Mapping[str, float] | None) -
     return weighted
 
 
-def _fuse(
-    rankings: Sequence[Ranking],
-    weights: Mapping[str, float] | None,
-    contribution: Contribution,
-) -> list[FusedHit]:
-    weighted = _weights(rankings, weights)
-    parts: dict[str, list[Part]] = {}
-    for ranking in sorted(rankings, key=lambda ranking: ranking.stream):
-        if weight := weighted[ranking.stream]:
-            for rank, hit in enumerate(ranking.hits, 1):
-                added = weight * contribution(ranking, rank, hit.score)
-                parts.setdefault(hit.id, []).append(Part(ranking.stream, rank, hit.score, added))
-    fused = [
-        FusedHit(id_, math.fsum(part.contribution for part in found), tuple(found))
-        for id_, found in parts.items()
-    ]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.id))
+Worth = Callable[[int, float], float]
+"""(rank from 1, score) -> what the stream gives before its weight."""
+
+
+def _worth(ranking: Ranking, method: Fusion, k: float) -> Worth:
+    if method == "rrf":
+        return lambda rank, _: 1 / (k + rank)
+    return _minmax(ranking) if method == "minmax" else _dbsf(ranking)
+
+
+def _minmax(ranking: Ranking) -> Worth:
+    best, worst = ranking.hits[0].score, ranking.hits[-1].score
+    return lambda _, score: (score - worst) / (best - worst) if best > worst else 1.0
+
+
+def _dbsf(ranking: Ranking) -> Worth:
+    scores = np.array([hit.score for hit in ranking.hits])
+    mean, width = float(scores.mean()), 2 * DEVIATIONS * float(scores.std())
+    return lambda _, score: min(max((score - mean) / width + 0.5, 0.0), 1.0) if width else 0.5

@@ -17,7 +17,7 @@ from recall_core.records import InputError, Ranking
 class Gate:
     """Opens when top1 >= min_score and, with a delta, top1 - top2 > delta.
 
-    `delta` None is the absolute gate alone. Scores are those of the stream that is gated: cosine here.
+    `delta` None is the absolute gate alone. Scores are the path's own, on its scale.
     """
 
     min_score: float

@@ -83,7 +83,7 @@ def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
         expected = memory.id in case.expected
         if expected and 2 * len(shared) > asked:
             yield Finding(
-                "error",
+                "error" if memory.kind in ("note", "fact") else "warning",
                 "copies the words of the memory it looks for",
                 case.id,
                 f"shares {len(shared)} of its {asked} content words with {memory.id!r} ({words}); "

@@ -6,6 +6,7 @@ import hashlib
 import re
 
 from recall_core.records import Memory
+from recall_core.threads import said
 
 CHUNK = 600
 """Characters of a page in one passage, about: a paragraph or two."""
@@ -13,7 +14,7 @@ CHUNK = 600
 
 def passages(memory: Memory) -> list[str]:
     """What is embedded of a memory: the whole of it, and of a page each chunk too. Its best one counts."""
-    whole = f"{memory.title}\n{memory.text}" if memory.title else memory.text
+    whole = said(memory)
     if memory.kind != "page":
         return [whole]
     return list(dict.fromkeys([whole, *chunks(memory)]))

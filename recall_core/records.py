@@ -49,8 +49,12 @@ class UnknownEmbedderError(InputError):
     """No embedder of that name."""
 
 
+class UnknownPathError(InputError):
+    """No read path of that name."""
+
+
 class FingerprintError(InputError):
-    """Vectors of one embedder were asked to meet vectors of another."""
+    """Vectors of one embedder were asked to meet vectors of another, or a gate another path."""
 
 
 class ModelError(RecallError):
@@ -104,6 +108,8 @@ def _zoned(ts: str) -> str:
     return ts
 
 
+Stream = Literal["keyword", "entity", "graph", "vector"]
+Fusion = Literal["rrf", "minmax", "dbsf"]
 UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Unicode categories of characters that take no room: controls, formats, line and paragraph separators."""
 Text = Annotated[str, AfterValidator(_clean)]
@@ -288,8 +294,8 @@ class Ranking:
         by_id = sorted(hits, key=attrgetter("id"))
         return cls(stream, tuple(sorted(by_id, key=attrgetter("score", "evidence"), reverse=True)))
 
-    def top(self, k: int) -> Ranking:
-        """The first k hits."""
+    def top(self, k: int | None) -> Ranking:
+        """The first k hits; all, with None."""
         return Ranking(self.stream, self.hits[:k])
 
     def ranks(self) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,19 @@ from recall_core import scoring, signals
 from recall_core.records import InputError, RecallError
 
 COLUMNS = (
-    *("case_id", "query", "lang", "hard", "tags", "answerable", "expected", "ids", "scores", "ranks"),
+    *(
+        "case_id",
+        "case_hash",
+        "query",
+        "lang",
+        "hard",
+        "tags",
+        "answerable",
+        "expected",
+        "ids",
+        "scores",
+        "ranks",
+    ),
     *("place", "outcome", "embed_ms", "search_ms", "error"),
     *signals.MEASURED,
 )
@@ -36,6 +48,7 @@ class _Kept(BaseModel):
     model_config = ConfigDict(strict=True)
 
     case_id: str
+    case_hash: str = ""
     query: str
     answerable: bool
     expected: list[str]
@@ -54,15 +67,16 @@ ROWS = TypeAdapter(
 
 @dataclass(frozen=True)
 class Result:
-    """What one (fixture, embedder, path) gave, and what the gate made of it.
+    """What one (fixture, path) gave, and what the gate made of it.
 
     Frames as `scoring` and `gates` describe them: `absolute` sweeps min_score without a margin, `margin`
     sweeps delta with min_score held.
     """
 
-    embedder: str
+    path: str
     kind: str
-    dim: int
+    fixture: str
+    fixture_hash: str
     fingerprint: str
     min_score: float
     delta: float | None
@@ -102,16 +116,17 @@ def save_tables(
     tables: Mapping[str, pd.DataFrame],
     figures: dict[str, Figure],
     out: str,
-    rows: Mapping[str, pd.DataFrame] | None = None,
+    results: Sequence[Result] = (),
 ) -> str:
-    """As `save`, for a notebook whose results are tables and not one run. `rows`: scored cases, by name."""
+    """As `save`, for a notebook that makes tables of several runs, which are kept beside them."""
     if not out:
         return NOT_SAVED
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(records(tables), folder / "tables.json")
-    for name, scored in (rows or {}).items():
-        write_rows(scored, folder / f"{name}.jsonl")
+    write_json([metrics(result) for result in results], folder / "runs.json")
+    for result in results:
+        write_rows(result.rows, folder / f"{result.path}.jsonl")
     return _complete(folder, figures)
 
 
@@ -125,16 +140,25 @@ def _complete(folder: Path, figures: dict[str, Figure]) -> str:
 def read(folder: Path) -> Result:
     """Read what `save` wrote. Raises RecallError if the run did not reach its last cell."""
     _refuse_incomplete(folder)
-    held = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    frames = {name: pd.DataFrame(held.pop(name)) for name in FRAMES}
-    return Result(rows=read_rows(folder / "run.jsonl"), **frames, **held)
+    return _result(read_json(folder / "metrics.json"), folder / "run.jsonl")
 
 
 def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
     """Read what `save_tables` wrote. Raises RecallError as `read` does."""
     _refuse_incomplete(folder)
-    held = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
+    held = read_json(folder / "tables.json")
     return {name: pd.DataFrame(records) for name, records in held.items()}
+
+
+def read_runs(folder: Path) -> list[Result]:
+    """Read the runs that `save_tables` kept. Raises RecallError as `read` does."""
+    _refuse_incomplete(folder)
+    return [_result(held, folder / f"{held['path']}.jsonl") for held in read_json(folder / "runs.json")]
+
+
+def _result(held: dict[str, Any], rows: Path) -> Result:
+    frames = {name: pd.DataFrame(held.pop(name)) for name in FRAMES}
+    return Result(rows=read_rows(rows), **frames, **held)
 
 
 def _refuse_incomplete(folder: Path) -> None:

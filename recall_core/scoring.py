@@ -22,8 +22,8 @@ PLACES = ("right_first", "tie_on_top", "wrong_on_top")
 """These three add up to the answerable cases."""
 OUTCOMES = ("answered", "silenced", "misled", "withheld")
 """So do these four."""
-PASSED = ("answered", "found", "kept_quiet")
-"""The outcomes of a case that passed; `found` is a probe's, of a wiki, where no gate stands."""
+PASSED = ("answered", "kept_quiet")
+"""The outcomes of a case that passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def score_case(
 ) -> Row:
     """Score a full ranking; keep its first `depth` hits and whatever ties with the last of them."""
     ranks = tuple(pessimistic_rank(ranking, case.expected, id_) for id_ in case.expected)
-    last = ranking.hits[depth - 1].score if len(ranking.hits) >= depth else -np.inf
-    kept = [hit for hit in ranking.hits if hit.score >= last]
+    last = ranking.hits[depth - 1].worth if len(ranking.hits) >= depth else (-np.inf, -np.inf)
+    kept = [hit for hit in ranking.hits if hit.worth >= last]
     return Row(
         case,
         ids=tuple(hit.id for hit in kept),
@@ -86,7 +86,7 @@ def pessimistic_rank(ranking: Ranking, expected: Sequence[str], id_: str) -> int
     ahead_expected = 0
     for hit in ranking.hits:
         if hit.id == id_:
-            unexpected = sum(other.score >= hit.score for other in ranking.hits if other.id not in expected)
+            unexpected = sum(other.worth >= hit.worth for other in ranking.hits if other.id not in expected)
             return 1 + ahead_expected + unexpected
         ahead_expected += hit.id in expected
     return None
@@ -96,7 +96,7 @@ def place(case: Case, ranking: Ranking) -> Place:
     """Who holds the best score. Two expected memories that tie are right first: either is an answer."""
     if not case.answerable:
         return "silent"
-    best = [hit.id for hit in ranking.hits if hit.score == ranking.hits[0].score]
+    best = [hit.id for hit in ranking.hits if hit.worth == ranking.hits[0].worth]
     expected = sum(id_ in case.expected for id_ in best)
     if not expected:
         return "wrong_on_top"

@@ -11,21 +11,24 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from recall_core.records import Memory, Ranking
-from recall_core.store import Vectors
 from recall_core.words import STOP_WORDS, content_stems, indexed, search_terms
 
 SIGNALS: Mapping[str, str] = {
     "top1": "what answers a question is near to it",
     "margin": "what answers a question is nearer to it than anything else is",
-    "z": "a small margin is large where all other scores lie close together, and small where they do not",
     "distinct_margin": "a note that says the same once more is no rival: the right answer may have a twin",
+    "keyword_score": "what answers a question shares rare words with it",
+    "vector_score": "the cosine of the winner, whatever else was fused with it",
+    "vector_margin": "the winner's cosine is ahead of every other's",
     "agreement": "two searches that go by different evidence seldom err on the same memory",
-    "coverage": "what answers a question tends to speak of what the question speaks of",
+    "coverage": "what answers a question speaks of what the question speaks of, of its rare words above all",
     "subject": "a note about somebody else does not answer, however near it is",
 }
 """Name -> the reason to think that it tells a right answer from a question that has none."""
@@ -33,10 +36,8 @@ NAMELESS = 0.5
 """The subject match of a question that names nobody: neither a match nor a mismatch."""
 K1, B = 1.2, 0.75
 """How soon a repeated word stops counting, and how much a long memory is held back: bm25's usual values."""
-COPY = 1 - 1e-6
-"""The cosine of two texts that are the same to the embedder."""
-STANDS_OUT = 2.0
-"""Standard deviations. In recall_v2, at 1.5 more is skipped wrongly, and at 3 half the twins are missed."""
+SAME = 0.8
+"""Share of content words, of all that two memories have, from which on they say the same."""
 
 _WORD = re.compile(r"[^\W_]+")
 _OPENING = " \t\"'«„“‘(—–-"
@@ -47,18 +48,22 @@ _STOPS = frozenset[str]().union(*STOP_WORDS.values())
 class Signals:
     """One case's signals, but for `top1` and `margin`, which follow from the scores.
 
-    `z`: standard deviations of the top score above the mean of all others. +inf when there are no others,
-    or all are equal and below it; 0 when all are equal to it.
-    `distinct_margin`: the top score less the best one that says something else. On the scale of the
-    scores; +inf when nothing says anything else.
+    `distinct_margin`: the top score less the best one that says something else. On the scale of the scores;
+    +inf when nothing says anything else.
+    `keyword_score`: bm25 of the winner, 0 where no word is shared.
+    `vector_score`, `vector_margin`: the winner's own score in the stream `vector`, and how far it is ahead of
+    the best other's there. -inf where the path has no such part; the margin is +inf without a runner-up.
     `agreement`: mean of 1/rank of the winner in the keyword list and 1/rank of the keyword winner in this
     one. 0 to 1; 0 when no word is shared with anything.
-    `coverage`: share of the question's content stems in the winner. 0 to 1; 0 for a question without any.
+    `coverage`: share of the question's idf that stands in the winner. 0 to 1; 0 for a question without
+    content words.
     `subject`: share of the question's names in the winner. 0 to 1; `NAMELESS` for a question without any.
     """
 
-    z: float
     distinct_margin: float
+    keyword_score: float
+    vector_score: float
+    vector_margin: float
     agreement: float
     coverage: float
     subject: float
@@ -74,7 +79,7 @@ UNMEASURED = Signals(*[np.nan] * len(MEASURED))
 
 @dataclass(frozen=True)
 class Known:
-    """What a store holds, ready to be asked. Make one with `known`."""
+    """What a store holds, as far as words go. Make one with `known`."""
 
     memories: Mapping[str, Memory]
     place: Mapping[str, int]
@@ -82,52 +87,48 @@ class Known:
     postings: Mapping[str, tuple[NDArray[np.intp], NDArray[np.float64]]]
     """Stem -> the places it stands in, and what it adds to their bm25."""
     names: frozenset[str]
-    vectors: Vectors
-    rows: NDArray[np.intp]
-    """(n,) rows of `vectors.matrix`: the whole text of each memory."""
 
     def keyword(self, query: str) -> NDArray[np.float64]:
         """(n,) bm25 of every memory (Robertson and Zaragoza, 2009); 0 where no word is shared."""
-        scores = np.zeros(len(self.rows))
+        scores = np.zeros(len(self.memories))
         for term in search_terms(query):
             if term in self.postings:
                 places, worth = self.postings[term]
                 scores[places] += worth
         return scores
 
-    def alike(self, id_: str) -> NDArray[np.float32]:
-        """(n,) cosine of every memory's vector with this one's; -inf with itself."""
-        matrix = self.vectors.matrix
-        place = self.place[id_]
-        cosine: NDArray[np.float32] = (matrix @ matrix[self.rows[place]]).astype(np.float32)[self.rows]
-        cosine[place] = -np.inf
-        return cosine
+    def rarity(self, term: str) -> float:
+        """The idf of a term, that of bm25; above 0."""
+        held = len(self.postings[term][0]) if term in self.postings else 0
+        return math.log1p((len(self.memories) - held + 0.5) / (held + 0.5))
 
 
-def known(memories: Sequence[Memory], vectors: Vectors) -> Known:
-    """Index a store's memories and their vectors. Every store gives the same: nothing here is its own."""
+def known(memories: Sequence[Memory]) -> Known:
+    """Index a store's memories by their words. Every store gives the same: nothing here is its own."""
     by_id = {memory.id: memory for memory in sorted(memories, key=lambda memory: memory.id)}
-    whole = dict(zip(reversed(vectors.ids), reversed(vectors.row_of.tolist()), strict=True))
     return Known(
         by_id,
         {id_: place for place, id_ in enumerate(by_id)},
         _postings([indexed(_body(memory)).split() for memory in by_id.values()]),
         frozenset().union(*(_known_names(memory) for memory in by_id.values())),
-        vectors,
-        np.array([whole[id_] for id_ in by_id], dtype=np.intp),
     )
 
 
 def signals_of(query: str, lang: str, ranking: Ranking, known: Known) -> Signals:
-    """All signals of a ranking of cosines that holds every memory of the store, as `vector` gives it."""
+    """All signals of a ranking of a store's memories. A hit that is none of them raises KeyError."""
     if not ranking.hits:
         return NOTHING
     winner = known.memories[ranking.hits[0].id]
+    words = known.keyword(query)
+    cosine = [hit.own("vector") for hit in ranking.hits]
+    runner_up = max(cosine[1:], default=-np.inf)
     return Signals(
-        z=_z(ranking),
         distinct_margin=_distinct_margin(ranking, known),
-        agreement=_agreement(query, ranking, known),
-        coverage=_share(content_stems(query, lang), content_stems(_body(winner), lang), 0.0),
+        keyword_score=float(words[known.place[winner.id]]),
+        vector_score=cosine[0],
+        vector_margin=cosine[0] - runner_up if np.isfinite(cosine[0]) else -np.inf,
+        agreement=_agreement(ranking, words, known),
+        coverage=_coverage(query, winner, known),
         subject=_share(_names(query, lang) | (_stems(query) & known.names), _stems(_body(winner)), NAMELESS),
     )
 
@@ -139,48 +140,42 @@ def by_name(query: str, lang: str, ranking: Ranking, known: Known) -> dict[str, 
     return {"top1": top1, "margin": margin, **asdict(signals_of(query, lang, ranking, known))}
 
 
-def _z(ranking: Ranking) -> float:
-    top, *others = (hit.score for hit in ranking.hits)
-    if not others or others[0] == others[-1]:
-        return 0.0 if others and others[0] == top else np.inf
-    return float((top - np.mean(others)) / np.std(others))
+def telling(rows: pd.DataFrame) -> list[str]:
+    """The signals that tell cases apart: not those that never vary, nor those that repeat an earlier one."""
+    found: list[str] = []
+    for name in SIGNALS:
+        values = rows[name].to_numpy(np.float64)
+        repeats = any(np.array_equal(values, rows[other].to_numpy(np.float64)) for other in found)
+        if len(np.unique(values[~np.isnan(values)])) > 1 and not repeats:
+            found.append(name)
+    return found
 
 
 def _distinct_margin(ranking: Ranking, known: Known) -> float:
-    """Skips hits that repeat the top one, for as long as they do."""
+    """Skips hits that say what the top one says, for as long as they do."""
     top, *others = ranking.hits
-    left = np.ones(len(known.rows), dtype=np.bool_)
-    left[known.place[top.id]] = False
-    to_top = known.alike(top.id)
+    said = _said(known.memories[top.id])
     for hit in others:
-        left[known.place[hit.id]] = False
-        near = to_top[known.place[hit.id]]
-        if not _repeats(float(near), top.score, to_top[left], known.alike(hit.id)[left]):
+        also = _said(known.memories[hit.id])
+        if len(said & also) < SAME * len(said | also) or not said:
             return top.score - hit.score
-    return np.inf
+    return math.inf
 
 
-def _repeats(
-    near: float, to_question: float, of_top: NDArray[np.float32], of_hit: NDArray[np.float32]
-) -> bool:
-    """Whether two memories say the same, going by their cosine: `near`.
-
-    They do when it is 1; or when they are at least as near to each other as the question is to the top, and
-    of all other memories each is the other's nearest, by `STANDS_OUT` deviations of what the two have in
-    common with the others. So no threshold is on an embedder's scale, and where there is next to nothing to
-    compare with, only a copy is a repeat.
-    """
-    if near >= COPY:
-        return True
-    rest = np.concatenate([of_top, of_hit])
-    if near < np.float32(to_question) or len(of_top) < 2 or near < rest.max():
-        return False
-    return bool(near >= rest.mean() + STANDS_OUT * rest.std())
+def _coverage(query: str, winner: Memory, known: Known) -> float:
+    asked = {term: known.rarity(term) for term in search_terms(query) if term not in _STOPS}
+    there = _stems(_body(winner))
+    total = math.fsum(asked.values())
+    return math.fsum(worth for term, worth in asked.items() if term in there) / total if total else 0.0
 
 
-def _agreement(query: str, ranking: Ranking, known: Known) -> float:
+@lru_cache(maxsize=20_000)
+def _said(memory: Memory) -> frozenset[str]:
+    return content_stems(_body(memory), memory.lang or "")
+
+
+def _agreement(ranking: Ranking, scores: NDArray[np.float64], known: Known) -> float:
     """Ranks are pessimistic: all that score as much are ahead."""
-    scores = known.keyword(query)
     best = scores.max()
     if best == 0:
         return 0.0

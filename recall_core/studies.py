@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from recall_core import (
@@ -16,7 +16,6 @@ from recall_core import (
     comparison,
     config,
     fixtures,
-    gates,
     health,
     models,
     pipeline,
@@ -24,20 +23,20 @@ from recall_core import (
 from recall_core.choosing import combine
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
-from recall_core.embedders.variants import Centred, Stale
+from recall_core.embedders.variants import Stale
 from recall_core.passages import passages
+from recall_core.paths.local import LocalPath
 from recall_core.records import Fixture
 from recall_core.runs import Result
 
 
 @dataclass(frozen=True)
 class Study:
-    """One fixture and one read path, for asking several embedders the same."""
+    """One fixture, for asking several embedders the same."""
 
     fixture: Fixture
     root: Path
     settings: config.Config
-    store: Literal["memory", "sqlite"] = "memory"
     top_k: int = 3
 
     @property
@@ -45,47 +44,52 @@ class Study:
         """The whole text of every memory."""
         return [passages(memory)[0] for memory in fixtures.all_memories(self.fixture)]
 
-    def run(self, embedder: Embedder, shipped_as: str) -> Result:
+    def path(self, embedder: Embedder, *, centre: bool = False) -> LocalPath:
+        """Vectors alone."""
+        options = config.PathConfig(streams=("vector",), embedder=embedder.name, centre=centre)
+        return LocalPath(embedder.name + (", centred" if centre else ""), options, embedder, quiet=True)
+
+    def run(self, path: LocalPath, shipped_as: str) -> Result:
         """Every case, behind the gate that the embedder of that name ships with."""
-        gate = gates.Gate(**self.settings.gate_for(shipped_as).model_dump())
-        return pipeline.evaluate(
-            self.fixture, embedder, gate=gate, store=self.store, top_k=self.top_k, quiet=True
-        )
+        gate = catalogue.gate_of(shipped_as, self.root, self.settings)
+        return pipeline.evaluate(self.fixture, path, gate=gate, top_k=self.top_k, quiet=True)
 
     def health(self, embedder: Embedder) -> pd.DataFrame:
         """Every check of one embedder, on uncached vectors: `embedder`, `name`, `ok`, `measured`, and the
         day it was measured, `on` (ISO)."""
         queries = [case.query for case in self.fixture.cases]
-        delta = self.settings.gate_for(embedder.name).delta
+        delta = catalogue.gate_of(embedder.name, self.root, self.settings).delta
         found, day = health.measure_once(embedder, self.root, self.texts, queries, delta)
         return pd.DataFrame([asdict(check) for check in found]).assign(
             embedder=embedder.name, on=day.isoformat()
         )
 
-    def variants(self, plain: Embedder) -> list[Embedder]:
+    def variants(self, plain: Embedder) -> list[LocalPath]:
         """What an embedder is compared with as a control: without prefixes, if it has any, and centred."""
-        found: list[Embedder] = [Centred(plain, plain.embed_passages(self.texts).mean(axis=0))]
+        found = [self.path(plain, centre=True)]
         registry = models.load_registry(self.root / catalogue.REGISTRY)
         entry = registry.get(plain.name)
         if entry and (entry.query_prefix or entry.passage_prefix):
             bare = catalogue.open_embedder(plain.name, self.root, prefixes=False)
-            found.insert(0, CachedEmbedder(bare, self.root / catalogue.CACHE))
+            found.insert(0, self.path(CachedEmbedder(bare, self.root / catalogue.CACHE)))
         return found
 
-    def geometry(self, embedder: Embedder) -> tuple[pd.Series[float], pd.DataFrame]:
-        """How an embedder spreads the fixture, all memories in one store.
+    def geometry(self, path: LocalPath) -> tuple[pd.Series[float], pd.DataFrame]:
+        """How a path of vectors spreads the fixture, all memories in one store.
 
         Series: `embedder`, cosine percentiles `p1` to `p99` of random pairs, `hubness`. Frame: the ten
         memories that are most often near a question: `embedder`, `id`, `times`, `queries`, `text`.
         """
-        memories = sorted(fixtures.all_memories(self.fixture), key=lambda memory: memory.id)
-        rows = embedder.embed_passages([passages(memory)[0] for memory in memories])
-        queries = embedder.embed_queries([case.query for case in self.fixture.cases])
-        skewness, counted = checks.hubness(queries, rows, [memory.id for memory in memories])
-        texts = {memory.id: memory.text for memory in memories}
-        worst = counted.head(10).assign(embedder=embedder.name, queries=len(queries))
+        held = path.open(list(fixtures.all_memories(self.fixture))).vectors[0]
+        assert path.embedder
+        rows = held.matrix[held.row_of[held.starts]].astype(np.float32)
+        embedded = path.embedder.embed_queries([case.query for case in self.fixture.cases])
+        queries = np.array([held.asked(query) for query in embedded], dtype=np.float32)
+        skewness, counted = checks.hubness(queries, rows, [held.ids[at] for at in held.starts])
+        texts = {memory.id: memory.text for memory in fixtures.all_memories(self.fixture)}
+        worst = counted.head(10).assign(embedder=path.name, queries=len(queries))
         worst["text"] = [texts[id_] for id_ in worst["id"]]
-        head = pd.Series({"embedder": embedder.name})
+        head = pd.Series({"embedder": path.name})
         return pd.concat([head, checks.band(rows), pd.Series({"hubness": skewness})]), worst
 
     def stale(self, embedders: Sequence[Embedder]) -> pd.DataFrame:
@@ -95,7 +99,7 @@ class Study:
         cannot be mixed and are left out.
         """
         mixed = [
-            self.run(Stale(old, new), new.name)
+            self.run(self.path(Stale(old, new)), new.name)
             for old, new in itertools.permutations(embedders, 2)
             if old.dim == new.dim
         ]
@@ -106,7 +110,7 @@ def side_by_side(results: Iterable[Result]) -> pd.DataFrame:
     """The shares of all cases, a column an embedder."""
     return pd.DataFrame(
         {
-            result.embedder: result.summary[result.summary["slice"] == "all"].set_index("metric")["share"]
+            result.path: result.summary[result.summary["slice"] == "all"].set_index("metric")["share"]
             for result in results
         }
     ).round(3)
@@ -132,7 +136,7 @@ def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:
     return pd.concat(
         [
             comparison.compare(plain, result).table.assign(
-                embedder=plain.embedder, control=result.embedder.removeprefix(f"{plain.embedder}, ")
+                embedder=plain.path, control=result.path.removeprefix(f"{plain.path}, ")
             )
             for result in changed
         ]
@@ -150,7 +154,7 @@ def separation(result: Result) -> dict[str, object]:
     right, silent = found[["right", "others"]].iloc[0].tolist()
     areas = {name: found.loc[name, "auroc"] for name in signals}
     ends = {f"{name}_{end}": found.loc[name, end] for name in signals for end in ("low", "high")}
-    return {"embedder": result.embedder, "right": right, "silent": silent, **areas, **ends}
+    return {"embedder": result.path, "right": right, "silent": silent, **areas, **ends}
 
 
 def _damage(result: Result) -> dict[str, object]:
@@ -158,7 +162,7 @@ def _damage(result: Result) -> dict[str, object]:
     answered, _ = result.counted("answered")
     false, silent = result.counted("false_recall")
     return {
-        "embedder": result.embedder,
+        "embedder": result.path,
         "recall": recall,
         "answered": answered,
         "asked": asked,

@@ -63,14 +63,15 @@ def silent(top1: float, margin: float, on_top: str = "b", **about: object) -> Ro
 
 def gated(rows: Sequence[Row], gate: Gate) -> pd.DataFrame:
     table = scoring.frame(rows)
-    return table.assign(outcome=gates.outcomes(table, gate))
+    hashes = [f"{id_:0>64}" for id_ in table["case_id"]]
+    return table.assign(outcome=gates.outcomes(table, gate), case_hash=hashes)
 
 
 def result_of(
     rows: Sequence[Row],
     gate: Gate,
     *,
-    embedder: str = "hash",
+    path: str = "hash",
     kind: str = "hash",
     deltas: Sequence[float] = (0.0, 0.01, 0.1),
     min_scores: Sequence[float] = (0.0, 0.5, 0.9),
@@ -80,9 +81,10 @@ def result_of(
     table = gated(rows, gate)
     held = gate if gate.delta is not None else Gate(gate.min_score, 0.0)
     return Result(
-        embedder=embedder,
+        path=path,
         kind=kind,
-        dim=2,
+        fixture="tiny",
+        fixture_hash="a" * 64,
         fingerprint="f" * 64,
         min_score=gate.min_score,
         delta=gate.delta,

@@ -18,8 +18,7 @@ from recall_core.night.nightwork import Order
 DAY = date(2026, 7, 31)
 TINY = """\
 fixture = "data/tiny.json"
-embedders = ["hash"]
-store = "memory"
+measure = ["hash"]
 
 [gate]
 min_score = 0.1
@@ -43,7 +42,7 @@ def stub_notes(folder: Path, source: str) -> None:
 
 NOTES_ALONE = """
 fixture = "data/notes/recall_v1.json"
-embedders = ["hash"]
+measure = ["hash"]
 
 [gate]
 min_score = 0.1
@@ -52,9 +51,7 @@ delta = 0.02
 """The hash embedder on our fixture, behind a gate that lets some of it through."""
 PLAIN = f"""{NOTES_ALONE}
 [pages]
-vault = "data/wiki"
-observations = "data/wiki/observations.jsonl"
-probes = "data/probes.json"
+fixture = "data/probes.json"
 """
 """And our wiki."""
 
@@ -90,9 +87,8 @@ def prepare(folder: Path) -> None:
     settings = config.load(folder / config.NAME)
     result = pipeline.evaluate(
         fixtures.load(folder / settings.fixture),
-        catalogue.open_embedder("hash", folder),
+        catalogue.open_path("hash", folder),
         gate=gates.Gate(**settings.gate.model_dump()),
-        store="memory",
         quiet=True,
     )
     figure, _ = plt.subplots(figsize=(1, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,9 @@ def draw(result: Result, folder: Path) -> list[tuple[str, str]]:
             else:
                 quantity, at = ("top1", 0.55) if name == "scores" else ("margin", 0.008)
                 plots.histogram(result.rows, ax, quantity, at)  # type: ignore[arg-type]
-            file = f"figures/{result.embedder}-{name}.png"
+            file = f"figures/{result.path}-{name}.png"
             figure.savefig(folder / file)
-            drawn.append((file, f"The {name} of {result.embedder}"))
+            drawn.append((file, f"The {name} of {result.path}"))
     return drawn
 
 
@@ -67,8 +68,8 @@ def write_report(folder: Path, *, broken: Sequence[str] = ()) -> Path:
     """A report with figures, tables that are wider than a phone, and a link to a notebook."""
     results = [
         result_of(rows(), GATE, deltas=DELTAS),
-        result_of(rows(), GATE, embedder="e5_small", kind="onnx", deltas=DELTAS),
-        result_of(published_rows()[:15], GATE, embedder="a-model-with-a-long-name", kind="onnx"),
+        result_of(rows(), GATE, path="e5_small", kind="onnx", deltas=DELTAS),
+        result_of(published_rows()[:15], GATE, path="a-model-with-a-long-name", kind="onnx"),
     ]
     memories = [Memory(id=id_, text=f"{id_}: {HOSTILE}") for id_ in "abc"]
     cases = [row.case for row in [*rows(), *published_rows()[:1]]]
@@ -81,8 +82,8 @@ def write_report(folder: Path, *, broken: Sequence[str] = ()) -> Path:
         floors=3,
         missing=[],
         texts={memory.id: memory.text for memory in memories},
-        failures={result.embedder: pipeline.failures(fixture, result.rows) for result in results},
-        figures={result.embedder: draw(result, folder) for result in results},
+        failures={result.path: pipeline.failures(fixture, result.rows) for result in results},
+        figures={result.path: draw(result, folder) for result in results},
         notebooks=[f"notebooks/{write_notebook(folder / 'notebooks').with_suffix('.ipynb').name}"],
     )
     text = report.markdown(page, results)
@@ -113,7 +114,7 @@ def write_notebook(folder: Path, *outputs: Any) -> Path:
             v4.new_markdown_cell("# What came of it?\n\nRead the *table* first. Then the `picture`."),
             v4.new_code_cell("secret_input = 1", outputs=shown),
         ],
-        metadata={"papermill": {"parameters": {"embedder": "hash", "out": "/somewhere/secret"}}},
+        metadata={"papermill": {"parameters": {"path": "hash", "out": "/somewhere/secret"}}},
     )
     path = folder / "10_note_recall-hash.ipynb"
     nbformat.write(book, path)
@@ -132,7 +133,6 @@ def line(day: date, results: Sequence[Result], **about: Any) -> Any:
         "date": f"{day}",
         "commit": "c" * 40,
         "fixture": {"path": "t.json", "name": "t", "version": "1.0.0", "sha256": "a" * 64},
-        "path": "full-scan cosine",
         "versions": dict.fromkeys(history.RUNTIME, "1.0"),
         "platform": "here",
         "threads": 1,
@@ -141,7 +141,9 @@ def line(day: date, results: Sequence[Result], **about: Any) -> Any:
         "only": [],
         "seconds": {},
     }
-    return history.line_of(told | about, {"notes": [runs.metrics(result) for result in results]})
+    return history.line_of(
+        told | about, {"runs": [runs.metrics(result) | {"name": result.path} for result in results]}
+    )
 
 
 def write_night(reports: Path, day: date, results: Sequence[Result], **about: Any) -> None:
@@ -149,17 +151,17 @@ def write_night(reports: Path, day: date, results: Sequence[Result], **about: An
     folder = reports / f"{day}"
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     for result in results:
-        runs.write_rows(result.rows, folder / "runs" / f"{result.embedder}.jsonl")
+        runs.write_rows(result.rows, folder / "runs" / f"{result.path}.jsonl")
     (folder / f"RECALL-EVAL-{day:%d-%m-%Y}.md").write_text("# a report\n")
     history.append(reports, line(day, results, **about))
 
 
 def write_index(reports: Path, nights: int = 4) -> Path:
-    """An index over some nights; the fixture changed before the last two, and a case flipped in the last."""
+    """An index over some nights; a case was added before the last two, and one flipped in the last."""
     reports.mkdir(parents=True, exist_ok=True)
     for at in range(nights):
         told = rows(better=at == nights - 1)
-        results = [result_of(told, GATE), result_of(told, GATE, embedder="e5_small", kind="onnx")]
-        of_fixture = {"path": "t.json", "name": "t", "version": "1", "sha256": "ab"[at >= nights - 2] * 64}
-        write_night(reports, DAY - timedelta(nights - 1 - at), results, fixture=of_fixture)
+        results = [result_of(told, GATE), result_of(told, GATE, path="e5_small", kind="onnx")]
+        results = [replace(result, fixture_hash="ab"[at >= nights - 2] * 64) for result in results]
+        write_night(reports, DAY - timedelta(nights - 1 - at), results)
     return site.write(reports)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from builders import result_of, right, silent, wrong
+from builders import case_of, result_of, right, row_of, silent, wrong
 from scipy.stats import binomtest
 from test_history import line
 
@@ -33,11 +34,11 @@ def rows(*lost: str) -> list[Row]:
 
 
 def measured(*lost: str, kind: str = "onnx", gate: Gate = GATE) -> Result:
-    return result_of(rows(*lost), gate, embedder="mini", kind=kind)
+    return result_of(rows(*lost), gate, path="mini", kind=kind)
 
 
 def told(result: Result) -> dict[str, pd.DataFrame]:
-    return {result.embedder: result.rows}
+    return {result.path: result.rows}
 
 
 def night(result: Result, started: str = STARTED, **changed: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def night(result: Result, started: str = STARTED, **changed: Any) -> dict[str, A
     for row in result.summary.itertuples():
         counts.setdefault(row.slice, {})[row.metric] = [row.hits, row.n]
     own = {"kind": result.kind, "min_score": result.min_score, "delta": result.delta, "counts": counts}
-    held["embedders"][0] |= own
+    held["runs"][0] |= own
     return held
 
 
@@ -92,9 +93,9 @@ def test_where_nothing_may_flip_a_flip_is_a_regression_and_a_gain_too(tmp_path: 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"fixture": {"sha256": "b" * 64}}, "not comparable: the fixture changed"),
-        ({"path": "hybrid"}, "not comparable: the search path changed"),
-        ({"fingerprint": "0" * 64}, "not comparable: the embedder's fingerprint changed"),
+        ({"fixture": "g"}, "not comparable: the fixture changed"),
+        ({"fingerprint": "0" * 64}, "not comparable: the path changed"),
+        ({"fixture": "g", "fingerprint": "0" * 64}, "not comparable: the fixture and the path changed"),
     ],
 )
 def test_what_is_not_comparable_is_not_compared(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
@@ -110,11 +111,11 @@ def test_the_first_night_has_nothing_to_compare_with(tmp_path: Path) -> None:
 
 
 def test_a_night_that_is_not_comparable_is_passed_over_and_told_of(tmp_path: Path) -> None:
-    old, odd = night(measured("a"), "2026-07-28"), night(measured(), "2026-07-29", path="hybrid")
+    old, odd = night(measured("a"), "2026-07-28"), night(measured(), "2026-07-29", fingerprint="0" * 64)
     publish(tmp_path, measured("a"), old)
     found = changes.since(tmp_path, [old, odd], night(measured(), TONIGHT), told(measured()))
     assert found.compared[0].against == "the run of 2026-07-28"
-    assert found.compared[0].notes == ("not comparable with the run of 2026-07-29: the search path changed",)
+    assert found.compared[0].notes == ("not comparable with the run of 2026-07-29: the path changed",)
 
 
 def test_rows_that_were_removed_replaced_or_broken_are_told_of(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_rows_that_were_removed_replaced_or_broken_are_told_of(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "damage", [{"ids": None}, {"ids": 5}, {"scores": None}, {"outcome": 5}, {"query": None}]
+    "damage", [{"ids": None}, {"ids": 5}, {"scores": None}, {"outcome": 5}, {"query": None}, {"case_hash": 5}]
 )
 def test_one_damaged_row_costs_its_own_comparison_alone(tmp_path: Path, damage: dict[str, Any]) -> None:
     held = night(measured("a"))
@@ -151,17 +152,79 @@ def test_rows_nested_without_end_cannot_be_read(tmp_path: Path) -> None:
     assert found.compared[0].reason.startswith("its rows cannot be read")
 
 
-def test_after_a_change_of_the_gate_both_are_judged_by_tonights(tmp_path: Path) -> None:
-    strict = measured(gate=Gate(0.5, 0.3))
+@pytest.mark.parametrize("kind", ["onnx", "hash"])
+def test_after_a_change_of_the_gate_it_is_said_and_each_night_keeps_its_own_outcomes(
+    tmp_path: Path, kind: str
+) -> None:
+    # Every right case has a margin of 0.2: a delta of 0.3 silences all six, one of 0.05 none.
+    strict = measured(kind=kind, gate=Gate(0.5, 0.3))
     assert strict.counted("passed") == (1, 7)
-    found = since(tmp_path, strict, measured())
-    assert found.compared[0].table.set_index("metric").loc["passed", "before"] == 7
+    found = since(tmp_path, strict, measured(kind=kind))
+    (one,) = found.compared
+    table = one.table.set_index("metric")
+    assert table.loc["passed", ["before", "after", "n"]].tolist() == [1, 7, 7]
+    assert table.loc["recall@1", ["before", "after", "n"]].tolist() == [6, 6, 6]
+    assert list(one.flips["case_id"]) == list("abcdef")
+    assert set(one.flips["changed"]) == {"passed gained"}
+    assert one.notes == ("the gate changed (min_score 0.5, delta 0.3 then, min_score 0.5, delta 0.05 now)",)
+    assert found.regressions == [], "a gate decides what passes: a flip behind another is none"
+
+
+def rehashed(result: Result, *cases: str) -> Result:
+    """The same run of a fixture in which these cases are others."""
+    changed = result.rows["case_id"].isin(cases)
+    hashes = result.rows["case_hash"].where(~changed, "0" * 64)
+    return replace(result, rows=result.rows.assign(case_hash=hashes))
+
+
+def test_only_cases_that_are_the_same_are_compared_and_the_others_counted(tmp_path: Path) -> None:
+    before = measured("a", "b", kind="hash")
+    after = rehashed(measured(kind="hash"), "b", "c")
+    after = replace(after, rows=after.rows.replace({"case_id": {"f": "g"}}))
+    found = since(tmp_path, before, after, fixture_hash="b" * 64)
+    (one,) = found.compared
+    # b and c were edited, f is gone and g is new: a, d, e and the silent s are left.
+    assert one.left_out == 4
+    assert one.table.set_index("metric")[["before", "after", "n"]].to_numpy().tolist() == [
+        [2, 3, 3],
+        [3, 4, 4],
+    ]
+    assert list(one.flips["case_id"]) == ["a"]
+    assert not one.deterministic, "another page may have pushed it down"
+    assert found.regressions == []
+
+
+def test_where_every_case_is_another_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    found = since(tmp_path, measured("a"), rehashed(measured(), *"abcdefs"))
+    assert found.compared[0].reason == "no case is the same as then"
     assert found.compared[0].flips.empty
-    (note,) = found.compared[0].notes
-    assert note == (
-        "the gate changed (min_score 0.5, delta 0.3 then); both are judged by tonight's, min_score 0.5, "
-        "delta 0.05"
+
+
+def test_rows_of_a_version_without_hashes_are_the_same_as_none(tmp_path: Path) -> None:
+    held = night(measured("a"))
+    path = publish(tmp_path, measured("a"), held) / "runs/mini.jsonl"
+    kept = [json.loads(text) for text in path.read_text().splitlines()]
+    path.write_text(
+        "".join(json.dumps({k: v for k, v in row.items() if k != "case_hash"}) + "\n" for row in kept)
     )
+    found = changes.since(tmp_path, [held], night(measured(), TONIGHT), told(measured()))
+    assert found.compared[0].reason == "no case is the same as then"
+
+
+def test_a_run_that_looks_at_five_is_watched_at_five(tmp_path: Path) -> None:
+    def looked(*behind: str) -> Result:
+        """Six cases, of which the named ones are found third."""
+        ahead = {"x": 0.95, "y": 0.94}
+        told = [
+            row_of(case_of("a", id_=name), a=0.9, **(ahead if name in behind else {})) for name in "abcdef"
+        ]
+        return result_of(told, Gate(0.0), path="mini", kind="onnx", top_k=5)
+
+    (one,) = since(tmp_path, looked(), looked("a", "b"), top_k=5).compared
+    table = one.table.set_index("metric")
+    # The third of five is still found; nothing right is on top, so it does not pass.
+    assert table.loc["recall@5", ["before", "after"]].tolist() == [6, 6]
+    assert table.loc["passed", ["before", "after"]].tolist() == [6, 4]
 
 
 def test_a_baseline_is_compared_with_too(tmp_path: Path) -> None:
@@ -174,14 +237,14 @@ def test_a_baseline_is_compared_with_too(tmp_path: Path) -> None:
     assert one.against == "baseline spring of 2026-06-01"
     assert list(one.flips["case_id"]) == ["a", "b"]
     other = night(measured(), TONIGHT)
-    other["embedders"][0]["name"] = "wide"
+    other["runs"][0]["name"] = "wide"
     without = changes.since(tmp_path, [], other, {"wide": measured().rows}, ("spring", folder, held))
     assert without.compared[1].reason == "nothing to compare with yet: it does not hold wide"
 
 
 def test_another_memory_on_top_that_flips_nothing_is_counted_apart(tmp_path: Path) -> None:
     def with_top(top: str) -> Result:
-        return result_of([wrong(0.9, 0.2, top, id_="x"), right(0.9, 0.2, id_="y")], GATE, embedder="mini")
+        return result_of([wrong(0.9, 0.2, top, id_="x"), right(0.9, 0.2, id_="y")], GATE, path="mini")
 
     found = since(tmp_path, with_top("b"), with_top("c"))
     assert (found.compared[0].moved, len(found.compared[0].flips)) == (1, 0)
@@ -272,9 +335,7 @@ def test_the_trend_is_one_sentence() -> None:
 
 
 def test_no_trend_is_drawn_through_another_fixture() -> None:
-    held = nights([8] * 10, fixture={"sha256": "b" * 64}) + [
-        line(f"2026-08-{day:02}", 3) for day in range(1, 6)
-    ]
+    held = nights([8] * 10, fixture_hash="b" * 64) + [line(f"2026-08-{day:02}", 3) for day in range(1, 6)]
     (now,) = history.measured([held[-1]], "mini")
     found = changes.trends(held[:-1], [now])
     assert [one.nights for one in found] == [5, 5]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -15,10 +16,13 @@ from builders import right, silent, wrong
 from conftest import ByHand, built, raw_case, raw_fixture
 from scipy.stats import binom
 
-from recall_core import cli, scoring
+from recall_core import catalogue, cli, scoring
 from recall_core.choosing import choice, gate_file, gate_study, optimism
 from recall_core.choosing.gate_file import GateFile
 from recall_core.choosing.learn_then_test import RefusedError
+from recall_core.config import PathConfig
+from recall_core.embedders.hashing import HashEmbedder
+from recall_core.paths.local import LocalPath
 from recall_core.records import FingerprintError, InputError
 from recall_core.scoring import Row
 
@@ -331,29 +335,38 @@ def test_the_command_writes_a_gate_that_a_daemon_can_hold_to(
 ) -> None:
     out = tmp_path / "gate.json"
     code = told(
-        monkeypatch, "--fixture", written(fixture_of(101)), "--embedder", "hash", "--signal", "top1",
+        monkeypatch, "--fixture", written(fixture_of(101)), "--path", "hash", "--signal", "top1",
         "--out", str(out),
     )  # fmt: skip
     assert code == 0
     gate = gate_file.load(out)
-    assert (gate.signal, gate.fixture, gate.embedder, gate.memories) == ("top1", "tiny", "hash", 2)
+    assert (gate.signal, gate.fixture, gate.path, gate.memories) == ("top1", "tiny", "hash", 2)
     assert {gate.tune.silent, gate.test.silent} == {50, 51}
     assert (gate.tune.answered, gate.tune.answerable) == (20, 20)
     assert gate.test.false_recall == 0
     assert gate.chosen_on == date.today()
     said = capsys.readouterr().out
     assert f"test half: false recall 0.0% (0/{gate.test.silent})" in said
-    assert f"by kind: far 0/{gate.test.silent}, near_miss 0/0, missing_fact 0/0" in said
+    assert f"by kind: far 0/{gate.test.silent}\n" in said
     assert f"saved to {out}" in said
+
+
+@pytest.mark.parametrize(
+    ("tags", "told"), [((), ["all 0/50"]), (("near", "odd"), ["near 0/50", "odd 0/50"])], ids=["none", "two"]
+)
+def test_silent_cases_are_counted_under_each_of_their_tags(tags: tuple[str, ...], told: list[str]) -> None:
+    cases = fixture_of(100)["cases"]
+    assert isinstance(cases, list)
+    fixture = built(*(case | {"tags": [] if case["expected"] else list(tags)} for case in cases))
+    study = gate_study.choose(fixture, catalogue.open_path("hash", ROOT), signal="top1", quiet=True)
+    assert study.kinds() == told
 
 
 def test_the_command_refuses_a_fixture_that_is_too_small_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "gate.json"
-    code = told(
-        monkeypatch, "--fixture", "data/notes/recall_v1.json", "--embedder", "hash", "--out", str(out)
-    )
+    code = told(monkeypatch, "--fixture", "data/notes/recall_v1.json", "--path", "hash", "--out", str(out))
     assert code == 2
     assert (
         "45 silent cases in the tune half would be needed, there are 3: 42 missing" in capsys.readouterr().err
@@ -364,30 +377,31 @@ def test_the_command_refuses_a_fixture_that_is_too_small_and_writes_nothing(
 def test_the_command_refuses_a_folder_that_does_not_exist_before_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told(monkeypatch, "--embedder", "hash", "--out", str(tmp_path / "no" / "gate.json")) == 2
+    assert told(monkeypatch, "--path", "hash", "--out", str(tmp_path / "no" / "gate.json")) == 2
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_a_small_fixture_is_refused_before_anything_is_embedded() -> None:
+def test_a_small_fixture_is_refused_before_anything_is_asked() -> None:
     with pytest.raises(RefusedError, match="there are 1: 44 missing"):
         gate_study.choose(
             built(raw_case("a"), raw_case("s1", expected=[], silent_because="-"),
                   raw_case("s2", expected=[], silent_because="-")),
-            ByHand({"nothing": [1.0, 0.0]}),
+            LocalPath("p", PathConfig(streams=("vector",)), ByHand({"nothing": [1.0, 0.0]})),
         )  # fmt: skip
 
 
-def test_the_gate_of_one_embedder_refuses_another(
+def test_the_gate_of_one_path_refuses_another(
     written: Callable[[dict[str, object]], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "gate.json"
     told(
-        monkeypatch, "--fixture", written(fixture_of(100)), "--embedder", "hash", "--signal", "top1",
+        monkeypatch, "--fixture", written(fixture_of(100)), "--path", "hash", "--signal", "top1",
         "--out", str(out),
     )  # fmt: skip
-    from recall_core.embedders.hashing import HashEmbedder
-
+    own = catalogue.open_path("hash", ROOT)
     gate: GateFile = gate_file.load(out)
-    gate.check(HashEmbedder().fingerprint)
-    with pytest.raises(FingerprintError, match="recall gate choose"):
-        gate.check(HashEmbedder(dim=512).fingerprint)
+    gate.check(own.fingerprint)
+    centred = replace(own, options=own.options.model_copy(update={"centre": True}))
+    for other in (replace(own, embedder=HashEmbedder(dim=512)), centred, catalogue.open_path("hybrid", ROOT)):
+        with pytest.raises(FingerprintError, match="recall gate choose"):
+            gate.check(other.fingerprint)

@@ -32,11 +32,11 @@ ROWS: Mapping[str, Callable[..., Row]] = {
 }
 
 
-def run(outcomes: Mapping[str, str] | Sequence[str], embedder: str = "old", **more: Any) -> Result:
+def run(outcomes: Mapping[str, str] | Sequence[str], path: str = "old", **more: Any) -> Result:
     """A run whose cases came out as named; without ids they are `c0`, `c1`, and so on."""
     named = outcomes if isinstance(outcomes, Mapping) else {f"c{i}": o for i, o in enumerate(outcomes)}
     rows = [ROWS[outcome](id_=id_) for id_, outcome in named.items()]
-    return result_of(rows, GATE, embedder=embedder, kind=more.pop("kind", "onnx"), **more)
+    return result_of(rows, GATE, path=path, kind=more.pop("kind", "onnx"), **more)
 
 
 def by_metric(before: Result, after: Result) -> pd.DataFrame:
@@ -55,6 +55,14 @@ NEW = {"p": "withheld", "q": "answered", "r": "answered", "s": "tied", "t": "kep
 def test_hash_is_never_compared_with_a_model() -> None:
     with pytest.raises(InputError, match=r"^hash is of kind hash and mini of kind onnx; .*one kind$"):
         compare(run(["answered"], "hash", kind="hash"), run(["answered"], "mini"))
+
+
+@pytest.mark.parametrize("kind", ["hash", "onnx"])
+def test_words_alone_are_compared_with_anything(kind: str) -> None:
+    words, other = run(["silenced"], "words", kind="keyword"), run(["answered"], "other", kind=kind)
+    for before, after in ((words, other), (other, words)):
+        found = compare(before, after)
+        assert (found.before, found.after) == (before.path, after.path)
 
 
 @pytest.mark.parametrize("swapped", [False, True])

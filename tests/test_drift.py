@@ -1,4 +1,4 @@
-"""A gate in a store that grows, and a gate with another embedder."""
+"""A gate in a store that grows, and a gate with another path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from recall_core import fixtures, gates, pipeline, scoring
 from recall_core.choosing import choice, drift
 from recall_core.choosing.gate_file import GateFile
 from recall_core.choosing.loglines import log_lines
+from recall_core.config import PathConfig
+from recall_core.embedders import Embedder
 from recall_core.embedders.hashing import HashEmbedder
+from recall_core.paths.local import LocalPath
 from recall_core.records import Case, Fixture, InputError
 from recall_core.scoring import Row
 
@@ -27,6 +30,14 @@ GATE = gates.Gate(0.1, 0.01)
 @pytest.fixture(scope="module")
 def lives() -> Fixture:
     return fixtures.load(V2)
+
+
+def by(embedder: Embedder) -> LocalPath:
+    """Its vectors alone, as they are."""
+    return LocalPath("by vectors", PathConfig(streams=("vector",), centre=False), embedder, quiet=True)
+
+
+HASH = by(HashEmbedder())
 
 
 def some(fixture: Fixture, step: int) -> list[Case]:
@@ -90,8 +101,8 @@ def test_a_grown_store_scores_as_the_pipeline_scores_it(lives: Fixture, at: int,
     filler = [m for m in drift.pool(lives, size + 20).memories if m.id not in known][: size - len(own)]
     alone = case.model_copy(update={"group": None, "memories": (*own, *filler)})
     one = lives.model_copy(update={"cases": (alone,), "groups": (), "filler": (), "isolation": "per_case"})
-    (row,) = pipeline.run_cases(one, HashEmbedder(), quiet=True).itertuples()
-    (grown,) = drift.sizes(lives, HashEmbedder(), GATE, [size], cases=[case], quiet=True).itertuples()
+    (row,) = pipeline.run_cases(one, HASH, quiet=True).itertuples()
+    (grown,) = drift.sizes(lives, HASH, GATE, [size], cases=[case], quiet=True).itertuples()
     assert len(alone.memories) == size
     right_first = row.place == "right_first"
     assert grown.right_first == right_first
@@ -104,19 +115,20 @@ def test_a_grown_store_scores_as_the_pipeline_scores_it(lives: Fixture, at: int,
 
 
 def test_in_a_larger_store_the_best_wrong_score_only_rises_and_recall_only_falls(lives: Fixture) -> None:
-    table = drift.sizes(lives, HashEmbedder(), GATE, [15, 60, 250, 1_000], cases=some(lives, 4), quiet=True)
+    cases = lives.cases[:48]
+    table = drift.sizes(lives, HASH, GATE, [15, 60, 250, 1_000], cases=cases, quiet=True)
     assert table["size"].tolist() == [15, 60, 250, 1_000]
     assert table["right_first"].is_monotonic_decreasing
     assert table["top1_silent"].is_monotonic_increasing
     assert table["right_first"].iloc[-1] < table["right_first"].iloc[0]
-    assert set(table["answerable"]) == {sum(case.answerable for case in some(lives, 4))}
-    assert (table["answerable"] + table["silent"] == len(some(lives, 4))).all()
+    assert set(table["answerable"]) == {sum(case.answerable for case in cases)}
+    assert (table["answerable"] + table["silent"] == len(cases)).all()
 
 
 def test_the_order_of_sizes_and_of_cases_changes_nothing(lives: Fixture) -> None:
     cases = some(lives, 30)
-    one = drift.sizes(lives, HashEmbedder(), GATE, [15, 60], cases=cases, quiet=True)
-    other = drift.sizes(lives, HashEmbedder(), GATE, [60, 15], cases=cases[::-1], quiet=True)
+    one = drift.sizes(lives, HASH, GATE, [15, 60], cases=cases, quiet=True)
+    other = drift.sizes(lives, HASH, GATE, [60, 15], cases=cases[::-1], quiet=True)
     pd.testing.assert_frame_equal(one, other[::-1].reset_index(drop=True))
 
 
@@ -130,7 +142,7 @@ def test_a_text_of_the_own_group_is_no_filler_though_another_life_has_it_too() -
             {"id": "b", "memories": [{"id": "b1", "text": "keys"}, {"id": "b2", "text": "bread"}]},
         ],
     )
-    table = drift.sizes(fixture, HashEmbedder(), gates.Gate(0.5), [1, 6], quiet=True)
+    table = drift.sizes(fixture, HASH, gates.Gate(0.5), [1, 6], quiet=True)
     assert table["right_first"].tolist() == [1, 1]
     assert table["answered"].tolist() == [1, 1]
 
@@ -148,27 +160,39 @@ def test_each_text_is_embedded_once(lives: Fixture) -> None:
 
     embedder = Counting()
     cases = some(lives, 60)
-    drift.sizes(lives, embedder, GATE, [15, 60, 120], cases=cases, quiet=True)
+    drift.sizes(lives, by(embedder), GATE, [15, 60, 120], cases=cases, quiet=True)
     assert len(embedder.texts) == len(set(embedder.texts))
     assert len(embedder.texts) < 120 + 13 + 13 * len(cases)
 
 
-def test_a_signal_of_the_whole_store_is_measured_in_it(lives: Fixture) -> None:
-    """The gate asks for `z`, which the scores of all memories make; opening above 0 opens nearly always."""
-    cases = some(lives, 60)
-    gate = gate_of("z", 0.0)
-    table = drift.sizes(lives, HashEmbedder(), gate, [15, 60], cases=cases, quiet=True)
-    silent_cases = sum(not case.answerable for case in cases)
-    assert table["false_recall"].tolist() == [silent_cases, silent_cases]
-    shut = drift.sizes(lives, HashEmbedder(), gate_of("z", 60.0), [15], cases=cases, quiet=True)
-    assert shut["false_recall"].tolist() == [0]
+def test_a_signal_of_the_whole_store_is_measured_in_it() -> None:
+    """The gate asks for bm25 above 2. One of n memories holds the word, so its idf is ln((n + 1) / 1.5); as
+    it is one word long, and nothing is shorter, that counts at least once, and at most 2.2 / 1.3 times.
+    """
+    assert np.log((2 + 1) / 1.5) * 2.2 / 1.3 < 2 < np.log((60 + 1) / 1.5)
+    fixture = built(raw_case("a", query="zanzibar", memories=[{"id": "a-m", "text": "zanzibar"}]))
+    table = drift.sizes(fixture, HASH, gate_of("keyword_score", 2.0), [2, 60], quiet=True)
+    assert table["right_first"].tolist() == [1, 1]
+    assert table["answered"].tolist() == [0, 1]
+
+
+def test_the_path_searches_each_store_in_its_own_way() -> None:
+    """By words alone the word is found where vectors that are all the same tell nothing apart."""
+    fixture = built(raw_case("a", query="zanzibar", memories=[{"id": "a-m", "text": "zanzibar"}]))
+    texts = [memory.text for memory in drift.pool(fixture, 61).memories]
+    blind = by(ByHand({text: [1.0, 0.0] for text in texts}))
+    words = LocalPath("words", PathConfig(streams=("keyword",)), quiet=True)
+    for path, right_first in ((words, [1, 1]), (blind, [0, 0])):
+        table = drift.sizes(fixture, path, gates.Gate(0.0), [2, 60], quiet=True)
+        assert table["right_first"].tolist() == right_first
 
 
 def test_a_size_below_what_a_case_brings_is_refused_with_the_least_that_will_do(lives: Fixture) -> None:
     with pytest.raises(InputError, match=r"size 5 is smaller than the 1\d memories that case 'life-"):
-        drift.sizes(lives, HashEmbedder(), GATE, [5, 60], quiet=True)
-    with pytest.raises(InputError, match="no cases or no sizes"):
-        drift.sizes(lives, HashEmbedder(), GATE, [], quiet=True)
+        drift.sizes(lives, HASH, GATE, [5, 60], quiet=True)
+    with pytest.raises(InputError, match="there are no cases"):
+        drift.sizes(lives, HASH, GATE, [15], cases=[], quiet=True)
+    assert drift.sizes(lives, HASH, GATE, [], quiet=True).empty
 
 
 # ---- transfer
@@ -180,7 +204,7 @@ def gate_of(signal: str, threshold: float) -> GateFile:
         signal=signal,
         min_score=0.0,
         threshold=threshold,
-        embedder="A",
+        path="A",
         fingerprints=("a" * 64,),
         fixture="tiny",
         fixture_hash="0" * 64,
@@ -214,7 +238,7 @@ def test_a_gate_of_a_small_scale_speaks_to_everything_on_a_large_one() -> None:
     assert (found.lent.false_recall, found.lent.silent) == (50, 50)
     assert found.own is not None
     assert (found.own.false_recall, found.own.answered) == (0, 4)
-    assert found.said().startswith("WRONG EMBEDDER: the gate of A on B: false recall 100.0% (50/50)")
+    assert found.said().startswith("WRONG PATH: the gate of A on B: false recall 100.0% (50/50)")
 
 
 def test_a_gate_of_a_large_scale_says_nothing_on_a_small_one() -> None:
@@ -242,6 +266,6 @@ def test_equal_scores_all_over_leave_a_margin_gate_shut_at_every_size() -> None:
     fixture = built(raw_case("a"), raw_case("s", expected=[], silent_because="-"))
     texts = [m.text for m in drift.pool(fixture, 22).memories] + [c.query for c in fixture.cases]
     embedder = ByHand({text: [1.0, 0.0] for text in texts})
-    table = drift.sizes(fixture, embedder, gates.Gate(0.0, 0.0), [2, 20], quiet=True)
+    table = drift.sizes(fixture, by(embedder), gates.Gate(0.0, 0.0), [2, 20], quiet=True)
     assert table[["right_first", "answered", "misled", "false_recall"]].to_numpy().sum() == 0
     assert table["margin_silent"].tolist() == [0.0, 0.0]

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders import few_examples, gated, published_rows, right, row_lists, silent, some_gates, wrong
-from conftest import NOTES, note
+from conftest import NOTES, ROOT, note
 from hypothesis import given
 
-from recall_core import config, fixtures, gates, runs, scoring, stats
+from recall_core import catalogue, config, fixtures, gates, pipeline, runs, scoring, stats
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.exploring import ask as explore_ask
 from recall_core.exploring import desk as explore_desk
@@ -34,10 +35,11 @@ from recall_core.records import Fixture, FixtureError, InputError
 from recall_core.scoring import Row
 
 OPEN = Gate(0.0)
+HASH = catalogue.open_path("hash", ROOT, quiet=True)
 
 
 def run_of(rows: list[Row], gate: Gate = OPEN, fixture: Fixture | None = None) -> explore.Run:
-    return explore.Run("a run", "hash", HashEmbedder().fingerprint, gate, scoring.frame(rows), fixture)
+    return explore.Run("a run", "hash", HASH.fingerprint, gate, scoring.frame(rows), fixture)
 
 
 def desk_of(run: explore.Run, root: Path) -> explore_desk.Desk:
@@ -267,13 +269,19 @@ def test_a_bare_checkout_computes_a_run_and_answers(project: Path) -> None:
     run = library.run("")
     assert (run.name, len(run.rows), run.gate) == ("computed now, hash", 32, Gate(0.1, 0.02))
     found = library.ask(run, "notes", "Какой размер обуви у Глеба?")
-    assert [ranking.stream for ranking in found.answer.rankings] == ["keyword", "vector"]
-    assert len(found.cosines.hits) == 32 * 3 + 12
+    streams = ["keyword", "entity", "vector", "graph"]
+    assert [ranking.stream for ranking in found.rankings] == streams
+    assert len(found.ranking.hits) == pipeline.DEPTH < 32 * 3 + 12
+    assert (
+        found.ranking.hits == HASH.open(list(run.memories.values())).search(found.query, pipeline.DEPTH).hits
+    )
     html = explore_html.asked(found, Gate(0.99))
     assert "kept quiet: the best score" in html
     assert "is below min_score 0.99" in html
     wiki = library.ask(run, "wiki", "What is backed up where?")
-    assert {ranking.stream for ranking in wiki.answer.rankings} == {"keyword", "entity", "graph", "vector"}
+    assert [ranking.stream for ranking in wiki.rankings] == streams
+    assert all(ranking.hits for ranking in wiki.rankings if ranking.stream != "entity")
+    assert wiki.fused.hits[0].parts
     with pytest.raises(InputError, match="no shelf is called 'attic'; there are notes, wiki"):
         library.ask(run, "attic", "?")
 
@@ -288,8 +296,40 @@ def test_asking_works_from_any_thread(project: Path) -> None:
     assert (len(ranking.hits), why) == (15, "")
 
 
+def test_a_shelf_is_asked_by_the_path_of_each_run(project: Path) -> None:
+    """The wiki is the same to all runs, and each run asks it by its own path."""
+    settings = nights.PLAIN + '\n[paths.words]\nstreams = ["keyword"]\n[paths.plain]\ncentre = false\n'
+    (project / config.NAME).write_text(settings)
+    library = explore_ask.Library(project)
+    question = "What is backed up where?"
+    found = {}
+    for name in ("words", "hash", "plain"):
+        run = explore.Run(name, name, "f" * 64, OPEN, scoring.frame([right(0.9)]))
+        found[name] = library.ask(run, "wiki", question)
+        path = catalogue.open_path(name, project, library.settings, quiet=True)
+        own = path.open(list(fixtures.all_memories(fixtures.load(project / "data/probes.json"))))
+        assert found[name].path == name
+        assert found[name].ranking == own.search(question, pipeline.DEPTH)
+    assert {hit.parts[0].stream for hit in found["words"].ranking.hits} == {"keyword"}
+    assert found["hash"].fused == found["plain"].fused, "all streams by one embedder"
+
+
+def test_all_streams_are_by_the_embedder_of_the_path(project: Path) -> None:
+    """Of two runs whose paths go by two embedders, each has its own vectors on a shelf that both ask."""
+    small = replace(HASH, name="small", embedder=HashEmbedder(dim=64), known={})
+    library = explore_ask.Library(project)
+    library._paths["small"] = small
+    one, other = (
+        library.ask(explore.Run("a", name, "f", OPEN, scoring.frame([right(0.9)])), "wiki", "the backup")
+        for name in ("hash", "small")
+    )
+    vectors = [next(r for r in found.rankings if r.stream == "vector") for found in (one, other)]
+    assert vectors[0] != vectors[1]
+    assert one.fused != other.fused
+
+
 def report_of(project: Path, day: str = "2026-07-31", *, fingerprint: str | None = None) -> Path:
-    """A report folder as the night leaves it, with the runs of two embedders."""
+    """A report folder as the night leaves it, with the runs of two paths."""
     folder = project / "reports" / day
     (folder / "runs").mkdir(parents=True)
     rows = explore_ask.Library(project).run("hash").rows
@@ -299,14 +339,14 @@ def report_of(project: Path, day: str = "2026-07-31", *, fingerprint: str | None
         runs.write_rows(rows, folder / "runs" / f"{name}.jsonl")
         entries.append(
             {
-                "embedder": name,
-                "fingerprint": fingerprint or HashEmbedder().fingerprint,
+                "name": name,
+                "fingerprint": fingerprint or HASH.fingerprint,
                 "min_score": 0.1,
                 "delta": 0.02,
                 "summary": [{"metric": "passed", "slice": "all", "hits": passed, "n": 32}],
             }
         )
-    (folder / "metrics.json").write_text(json.dumps({"notes": entries}))
+    (folder / "metrics.json").write_text(json.dumps({"runs": entries}))
     sha = fixtures.fixture_hash(fixtures.load(NOTES))
     about = {"path": "data/notes/recall_v1.json", "sha256": sha}
     (folder / "manifest.json").write_text(json.dumps({"fixture": about}))
@@ -334,13 +374,13 @@ def test_a_run_whose_model_is_not_here_is_asked_with_hash_and_says_so(project: P
     library = explore_ask.Library(project)
     run = library.run("reports/2026-07-31/runs/e5.jsonl")
     found = library.ask(run, "notes", "сервер")
-    assert found.embedder == "hash"
+    assert found.path == "hash"
     assert "Asked with the hash embedder" in explore_html.asked(found, run.gate)
     ranking, why = library.ranking(run, "ru-lab-001")
     assert len(ranking.hits) >= 3
-    assert why.startswith("Only the hits that the run kept: no embedder is called 'e5'")
+    assert why.startswith("Only the hits that the run kept: no path is called 'e5'")
     _, why = library.ranking(library.run("reports/2026-07-31/runs/hash.jsonl"), "ru-lab-001")
-    assert "gives other vectors now" in why
+    assert "gives other scores now" in why
 
 
 def test_a_changed_or_missing_fixture_is_told(project: Path) -> None:
@@ -358,7 +398,7 @@ def test_a_changed_or_missing_fixture_is_told(project: Path) -> None:
         library.ask(run, "notes", "сервер")
 
 
-@pytest.mark.parametrize("broken", ["", "[]", '{"notes": 3}', '{"notes": [{}]}'])
+@pytest.mark.parametrize("broken", ["", "[]", '{"runs": 3}', '{"runs": [{}]}', '{"notes": []}'])
 def test_a_damaged_report_stops_nothing(project: Path, broken: str) -> None:
     folder = report_of(project)
     (folder / "metrics.json").write_text(broken)
@@ -386,7 +426,7 @@ def test_texts_are_escaped_wherever_they_are_shown(project: Path) -> None:
     shown = [
         *(desk.flips(desk.step()), failed, desk.asked(desk.ask(evil)), desk.asked(desk.ask("Naomi"))),
         explore_first.story(desk.run.fixture, rows, "en-silent-032", desk.gate),
-        explore_first.try_out(evil, [evil, "a note"], HashEmbedder(), OPEN),
+        explore_first.try_out(evil, [evil, "a note"], HASH, OPEN),
     ]
     assert seen
     for html in shown:

@@ -207,7 +207,7 @@ def test_the_headline_gives_answered_misled_and_false_recall() -> None:
         silent(0.9, 0.3),
         silent(0.1, 0.0),
     ]
-    said = findings.headline(result_of(rows, GATE, embedder="tiny"))
+    said = findings.headline(result_of(rows, GATE, path="tiny"))
     assert said.startswith("tiny ")
     assert "2 of 4" in said
     assert "wrong to 1" in said

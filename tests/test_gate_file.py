@@ -1,4 +1,4 @@
-"""The gate as a file: written whole, read with care, and valid for one embedder."""
+"""The gate as a file: written whole, read with care, and valid for one path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gate_of(**about: object) -> GateFile:
         "signal": "margin",
         "min_score": 0.5,
         "threshold": 0.25,
-        "embedder": "mini",
+        "path": "mini",
         "fingerprints": (OWN,),
         "fixture": "tiny",
         "fixture_hash": "0" * 64,
@@ -71,7 +71,7 @@ def test_a_write_that_fails_leaves_the_old_gate_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_it_is_valid_for_its_embedder_alone_and_says_how_to_choose_anew() -> None:
+def test_it_is_valid_for_its_path_alone_and_says_how_to_choose_anew() -> None:
     gate_of().check(OWN)
     gate_of(fingerprints=(OTHER, OWN)).check(OWN)
     with pytest.raises(FingerprintError) as caught:
@@ -79,7 +79,8 @@ def test_it_is_valid_for_its_embedder_alone_and_says_how_to_choose_anew() -> Non
     said = str(caught.value)
     assert "mini (aaaaaaaaaaaa)" in said
     assert "(bbbbbbbbbbbb)" in said
-    assert "recall gate choose --embedder NAME --signal margin --max-false 0.1 --confidence 0.9" in said
+    assert "ask with --path mini, " in said
+    assert "recall gate choose --path NAME --signal margin --max-false 0.1 --confidence 0.9" in said
     assert caught.value.exit_code == 2
 
 
@@ -93,6 +94,7 @@ def test_it_is_valid_for_its_embedder_alone_and_says_how_to_choose_anew() -> Non
         ({"format": 2}, "format: "),
         ({"max_false": 5}, "max_false: "),
         ({"margin": 1}, "margin: "),
+        ({"embedder": "mini"}, "embedder: "),
         ({"threshold": -0.1}, "never below 0"),
     ],
 )
@@ -147,8 +149,12 @@ def test_a_signal_that_is_missing_or_knows_the_answer_is_refused() -> None:
 
 
 def test_a_signal_that_is_nan_is_refused_and_the_case_named() -> None:
-    rows = scoring.frame([right(0.9, 0.1, id_="q1"), right(0.9, 0.1, id_="q2")]).assign(z=[1.0, np.nan])
+    rows = scoring.frame([right(0.9, 0.1, id_="q1"), right(0.9, 0.1, id_="q2")]).assign(
+        keyword_score=[1.0, np.nan]
+    )
     with pytest.raises(InputError, match=r"NaN in 1 cases \('q2' first\)"):
-        gate_of(signal="z").opens(rows)
+        gate_of(signal="keyword_score").opens(rows)
     lost = rows.assign(failed=[False, True])
-    assert gate_of(signal="z", threshold=2).opens(lost).tolist() == [False, True], "a failed search is open"
+    assert gate_of(signal="keyword_score", threshold=2).opens(lost).tolist() == [False, True], (
+        "a failed search is open"
+    )

@@ -9,6 +9,7 @@ from builders import case_of, right, silent, wrong
 
 from recall_core import scoring, signals, stats
 from recall_core.choosing import combine, held_out
+from recall_core.scoring import Row
 
 
 def halves(tune: list, test: list) -> pd.DataFrame:
@@ -93,32 +94,45 @@ def test_a_promise_needs_so_many_silent_cases() -> None:
     assert table["bound"][0] == pytest.approx(1 - 0.05 ** (1 / 12))
 
 
-OTHERS = [name for name in signals.SIGNALS if name not in ("margin", "top1")]
-
-
-def described(monkeypatch: pytest.MonkeyPatch, reversed_: bool) -> pd.Series:
-    monkeypatch.setattr(held_out, "FEATURES", ("margin", "top1"))
+def described(reversed_: bool) -> pd.Series:
     flip = -1 if reversed_ else 1
     rng = np.random.default_rng(0)
     tune = [right(0.7 + flip * 0.1 + rng.normal(0, 0.05), 0.2 + rng.random() / 5) for _ in range(40)]
     tune += [silent(0.7 - flip * 0.1 + rng.normal(0, 0.05), 0.1 + rng.random() / 5) for _ in range(40)]
     rows = halves(tune, TEST)
-    _, fitted = held_out.scores(rows.assign(**dict.fromkeys(OTHERS, 0.0)))
+    _, fitted = held_out.scores(rows)
     return held_out.described(rows, fitted).set_index("target").loc["silent"]
 
 
 @pytest.mark.parametrize(("reversed_", "names"), [(False, ()), (True, ("top1",))])
-def test_a_signal_that_counts_against_an_answer_is_named(
-    monkeypatch: pytest.MonkeyPatch, reversed_: bool, names: tuple[str, ...]
-) -> None:
-    assert described(monkeypatch, reversed_)["reversed"] == names
+def test_a_signal_that_counts_against_an_answer_is_named(reversed_: bool, names: tuple[str, ...]) -> None:
+    assert described(reversed_)["reversed"] == names
 
 
-def test_a_fit_flatters_itself_and_cross_validation_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_out, "FEATURES", ("margin", "top1", "z", "coverage", "subject", "agreement"))
+def test_signals_that_tell_nothing_apart_are_left_out_but_for_the_margin() -> None:
+    # `agreement` says what the score says, `subject` says the same of all, and the rest was not measured.
+    rows = halves(TUNE, TEST)
+    rows = rows.assign(agreement=rows["top1"], subject=signals.NAMELESS, coverage=np.arange(len(rows)) / 20)
+    looked_at, fitted = held_out.scores(rows)
+    combined = [f"combination, against {target}" for target in held_out.TARGETS]
+    assert list(looked_at) == ["top1", "margin", "coverage", *combined]
+    assert [one.features for one in fitted] == [("top1", "margin", "coverage")] * 2
+    looked_at, fitted = held_out.scores(rows.assign(margin=0.1))
+    assert list(looked_at) == ["top1", "coverage", "margin", *combined]
+    assert [one.features for one in fitted] == [("top1", "coverage")] * 2
+
+
+@pytest.mark.parametrize("tune", [TUNE[:2], TUNE[2:]], ids=["nothing silent", "nothing right"])
+def test_without_a_side_to_tell_from_there_are_signals_and_no_combination(tune: list[Row]) -> None:
+    looked_at, fitted = held_out.scores(halves(tune, TEST))
+    assert list(looked_at) == ["top1", "margin"]
+    assert fitted == []
+
+
+def test_a_fit_flatters_itself_and_cross_validation_does_not() -> None:
     rng = np.random.default_rng(1)
     rows = halves([right(0.8, 0.1) for _ in range(15)] + [silent(0.8, 0.1) for _ in range(15)], TEST)
-    noise = {name: rng.normal(size=len(rows)) for name in (*held_out.FEATURES, "distinct_margin")}
+    noise = {name: rng.normal(size=len(rows)) for name in signals.SIGNALS}
     rows = rows.assign(**noise)
     _, fitted = held_out.scores(rows)
     found = held_out.described(rows, fitted).iloc[0]

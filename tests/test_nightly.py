@@ -7,14 +7,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from filelock import FileLock
-from nights import NOTES_ALONE, bare_project, stub_notes, tiny_project
+from nights import NOTES_ALONE, TINY, bare_project, prepare, stub_notes, tiny_project
 from nights import order as order_of
 from test_history import line as line_of_history
+from test_report import Seen
 
-from recall_core import cli
-from recall_core.night import baselines, jobs, nightly, nightwork, notebooks, provenance, publishing
+from recall_core import cli, runs
+from recall_core.night import baselines, jobs, nightly, nightwork, notebooks, provenance, publishing, site
 from recall_core.past import history
 from recall_core.records import ConfigError, RecallError
 
@@ -101,7 +103,7 @@ def test_the_manifest_says_what_it_was_made_from(project: Path) -> None:
     manifest = json.loads((project / "reports/2026-07-31/manifest.json").read_text())
     assert manifest["commit"] == "unknown"
     assert manifest["settings"]["gate"] == {"min_score": 0.1, "delta": 0.02}
-    assert len(manifest["embedders"][0]["fingerprint"]) == 64
+    assert len(manifest["paths"][0]["fingerprint"]) == 64
     assert {"python", "sqlite", "numpy", "onnxruntime"} <= manifest["versions"].keys()
 
 
@@ -117,7 +119,13 @@ def test_a_commit_is_named_in_a_checkout() -> None:
     assert provenance.commit_of(ROOT) == "unknown" or len(provenance.commit_of(ROOT).split()[0]) == 40
 
 
-FLOOR = '\n[[floors]]\nembedder = "hash"\nmetric = "recall@1"\nmax = {}\n'
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+FLOOR = '\n[[floors]]\npath = "hash"\nmetric = "recall@1"\nmax = {}\n'
 
 
 def add_settings(folder: Path, text: str) -> None:
@@ -150,17 +158,26 @@ def test_a_floor_that_holds_ends_with_0_and_a_broken_one_with_1(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (NOTES_ALONE.replace('"hash"', '"hush"'), "no embedder is called hush; known: hash, all-MiniLM"),
+        (NOTES_ALONE.replace('"hash"', '"hush"'), "no path is called hush; known: hash, all-MiniLM"),
         (NOTES_ALONE.replace("recall_v1", "recall_v9"), "no such file"),
         (NOTES_ALONE.replace("delta = 0.02", "delta = -1"), "gate.delta"),
         (NOTES_ALONE + "[gat]\n", "gat: there is no such key"),
         ("fixture = ", "is not TOML"),
-        (NOTES_ALONE + '[[floors]]\nembedder = "hash"\nmetric = "recall@7"\nmin = 0.1', "recall@1, recall@3"),
-        (NOTES_ALONE + '[[floors]]\nembedder = "hash"\nmetric = "passed"', "give either min or max"),
+        (NOTES_ALONE + '[[floors]]\npath = "hash"\nmetric = "recall@7"\nmin = 0.1', "recall@1, recall@3"),
+        (NOTES_ALONE + '[[floors]]\npath = "hash"\nmetric = "passed"', "give either min or max"),
         (
-            NOTES_ALONE + '[[floors]]\nembedder = "other"\nmetric = "passed"\nmin = 0',
-            "no embedder is called other",
+            NOTES_ALONE + '[[floors]]\npath = "other"\nmetric = "passed"\nmin = 0',
+            "no path is called other",
         ),
+        (NOTES_ALONE + "[gates.other]\n", "no path is called other"),
+        (NOTES_ALONE + '[pages]\nfixture = "p"\npaths = ["keyword", "other"]', "no path is called other"),
+        (NOTES_ALONE + '[[choice]]\nfixture = "p"\nother = "other"', "no path is called other"),
+        (
+            NOTES_ALONE + '[paths.mine]\nembedder = "other"',
+            "no embedder is called other; known: hash, all-Mini",
+        ),
+        (NOTES_ALONE + "[paths.hash]\n", "[paths.hash] has the name of an embedder"),
+        (NOTES_ALONE + "[paths.mine]\nstreams = []", "paths.mine.streams"),
     ],
 )
 def test_a_wrong_configuration_ends_with_2_and_runs_nothing(
@@ -240,8 +257,8 @@ def test_a_lock_whose_owner_cannot_be_read_is_held_all_the_same(tmp_path: Path, 
 
 
 def test_an_undeclared_parameter_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="declares no parameter embeder; it has delta, embedder"):
-        notebooks.execute(ROOT / jobs.NOTES, tmp_path / "o.ipynb", {"embeder": "x"}, ROOT, quiet=True)
+    with pytest.raises(ConfigError, match="declares no parameter paht; it has delta, fixture"):
+        notebooks.execute(ROOT / jobs.NOTES, tmp_path / "o.ipynb", {"paht": "x"}, ROOT, quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +372,7 @@ def test_publishing_replaces_the_report_of_the_same_day(tmp_path: Path) -> None:
 def test_a_broken_floor_and_a_failed_notebook_end_with_3_and_both_are_said(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_settings(tiny, FLOOR.format(0.5) + '[pages]\nvault = "v"\nprobes = "p"\n')
+    add_settings(tiny, FLOOR.format(0.5) + '[pages]\nfixture = "p"\n')
     assert recall(tiny, monkeypatch, "nightly") == 3
     said = capsys.readouterr().err
     assert "pages has no results" in said
@@ -374,7 +391,7 @@ def test_a_model_that_cannot_be_had_costs_its_own_jobs_only(
 
     monkeypatch.setattr(nightwork.catalogue, "pull_missing", offline)
     night = nightly.run(order_of(tiny))
-    assert [result.embedder for result in night.results] == ["hash"]
+    assert [result.path for result in night.results] == ["hash"]
     assert night.missing == [
         *("all-MiniLM-L6-v2-int8 has no results: no network", "embedders has no results: no network"),
     ]
@@ -383,7 +400,7 @@ def test_a_model_that_cannot_be_had_costs_its_own_jobs_only(
 def test_only_runs_the_jobs_named_and_never_replaces_a_whole_report(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_settings(tiny, FLOOR.format(1.0) + '[pages]\nvault = "v"\nprobes = "p"\n')
+    add_settings(tiny, FLOOR.format(1.0) + '[pages]\nfixture = "p"\n')
     assert recall(tiny, monkeypatch, "nightly", "--only", "hash", "--date", "2026-07-30") == 0
     assert "all 1 floors hold" in capsys.readouterr().out
     text = (tiny / "reports/2026-07-30/RECALL-EVAL-30-07-2026.md").read_text()
@@ -497,17 +514,37 @@ def test_a_flip_where_none_is_allowed_breaks_the_night(
     assert "### hash, against the run of 2026-07-30: 1 flipped" in text
 
 
-def test_the_report_says_not_comparable_when_the_fixture_changed(tiny: Path) -> None:
-    from nights import prepare
+def test_after_an_edit_of_the_fixture_the_cases_that_stayed_are_compared(tiny: Path) -> None:
+    nightly.run(order_of(tiny, date(2026, 7, 29)))
+    edit(tiny / "data/tiny.json", "a white trunk?", "a pale trunk?")
+    prepare(tiny)
+    night = nightly.run(order_of(tiny, date(2026, 7, 30)))
+    text = night.report.read_text()
+    # Of three that expect a memory and one that expects none, one was edited.
+    assert "| hash | the run of 2026-07-29 | 2/2 to 2/2 | 1.000 | " in text
+    assert " 0; 1 cases left out: new, gone or changed |" in text
+    assert "none allowed" not in text
+    edit(tiny / "data/tiny.json", '"name": "tiny"', '"name": "another"')
+    prepare(tiny)
+    text = nightly.run(order_of(tiny)).report.read_text()
+    assert "| hash | the run of 2026-07-30 | *not comparable: the fixture changed* |" in text
 
+
+def test_a_new_gate_is_said_and_yesterday_keeps_its_own_outcomes(tiny: Path) -> None:
+    edit(tiny / "recall.toml", "min_score = 0.1", "min_score = -1")
+    prepare(tiny)
     nightly.run(order_of(tiny, date(2026, 7, 30)))
-    path = tiny / "data/tiny.json"
-    path.write_text(path.read_text().replace("a white trunk?", "a pale trunk?"))
+    edit(tiny / "recall.toml", "min_score = -1", "min_score = 2")
     prepare(tiny)
     night = nightly.run(order_of(tiny))
-    assert (
-        "| hash | the run of 2026-07-30 | *not comparable: the fixture changed* |" in night.report.read_text()
-    )
+    text = night.report.read_text()
+    # Each case has one note. Every cosine is above -1 and below 2: all four spoke, three of them rightly; now
+    # none does, and one of them must not.
+    assert "| hash | the run of 2026-07-30 | 3/3 to 3/3 | 1.000 | 3/4 to 1/4 |" in text
+    said = "the gate changed (min_score -1, delta 0.02 then, min_score 2, delta 0.02 now)"
+    assert said in text.replace("\\", "")
+    assert (text.count("| passed lost |"), text.count("| passed gained |")) == (3, 1)
+    assert night.broken == []
 
 
 def test_what_fails_after_publishing_leaves_the_report_and_the_log_says_so(
@@ -522,3 +559,123 @@ def test_what_fails_after_publishing_leaves_the_report_and_the_log_says_so(
     assert len(history.read(tiny / "reports")) == 1
     (log,) = (tiny / "reports/logs").iterdir()
     assert "the report was published, and then something failed: OSError" in log.read_text()
+
+
+# Where paths are compared
+
+QUERY = "kettle <i>|x|</i> [y](http://evil.example)"
+PAGES = '\n[pages]\nfixture = "data/pages.json"\ntop_k = 1\nfloor = 0.0\n'
+MISREAD = """
+from recall_core.paths.local import LocalPath
+
+read = LocalPath.open
+swapped = {"brew.md": "Hemp, twisted.", "rope.md": "A kettle."}
+LocalPath.open = lambda path, memories: read(
+    path, [one.model_copy(update={"text": swapped.get(one.id, one.text)}) for one in memories]
+)
+"""
+"""Code in the notebook that makes every path mistake two pages, though the fixture is the same."""
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[nightwork.Night]]:
+    """Three nights over three pages: a first, one whose paths mistake two, one after the third was edited."""
+    folder = tiny_project(tmp_path_factory.mktemp("pages") / "p", TINY + PAGES)
+    pages = [
+        {"id": "brew.md", "text": "A kettle.", "kind": "page"},
+        {"id": "ladder.md", "text": "Nine rungs.", "kind": "page"},
+        {"id": "rope.md", "text": "Hemp, twisted.", "kind": "page"},
+    ]
+    asked = [
+        {"id": "p1", "query": QUERY, "lang": "en", "expected": ["brew.md"], "tags": ["direct"]},
+        {"id": "p2", "query": "rungs", "lang": "en", "expected": ["ladder.md"], "tags": ["direct"]},
+    ]
+    told = {"format": 1, "name": "pages", "version": "1.0.0", "isolation": "shared", "memories": pages}
+    (folder / "data/pages.json").write_text(json.dumps(told | {"cases": asked}))
+    notebook = folder / jobs.PAGES
+    shutil.copy(ROOT / jobs.PAGES, notebook)
+    found = [ask(folder, 28)]
+    baselines.set_(folder / "reports", "default", folder / "reports/2026-07-28")
+    book = nbformat.read(notebook, as_version=4)
+    book.cells.insert(3, nbformat.v4.new_code_cell(MISREAD))
+    nbformat.write(book, notebook)
+    found.append(ask(folder, 29))
+    site.write(folder / "reports")
+    (folder / "reports/index.html").rename(folder / "second.html")
+    shutil.copy(ROOT / jobs.PAGES, notebook)
+    edit(folder / "data/pages.json", "Nine rungs.", "Ten rungs.")
+    found.append(ask(folder, 30))
+    return folder, found
+
+
+def ask(folder: Path, day: int) -> nightwork.Night:
+    return nightly.run(order_of(folder, date(2026, 7, day), only=("pages",)))
+
+
+def test_a_night_keeps_every_case_of_each_path_and_a_baseline_carries_them(
+    nights: tuple[Path, list[nightwork.Night]],
+) -> None:
+    folder, (first, *_) = nights
+    assert list(first.runs) == ["pages/keyword", "pages/hybrid"]
+    for where in ("2026-07-28", "baselines/default"):
+        for path in ("keyword", "hybrid"):
+            kept = runs.read_rows(folder / "reports" / where / f"runs/pages/{path}.jsonl")
+            assert list(kept["case_id"]) == ["p1", "p2"]
+            assert list(kept["outcome"]) == ["answered", "answered"]
+            assert [ids[0] for ids in kept["ids"]] == ["brew.md", "ladder.md"]
+    held = history.published(folder / "reports/2026-07-28")
+    assert [(run["name"], run["kind"]) for run in held["runs"]] == [
+        *(("pages/keyword", "keyword"), ("pages/hybrid", "hash")),
+    ]
+    found = {path.name for path in (folder / "reports/2026-07-28/figures").iterdir()}
+    assert found == {"pages-kinds.png", "pages-parts.png"}
+
+
+def test_a_case_that_flips_is_a_regression_named_in_the_report(
+    nights: tuple[Path, list[nightwork.Night]],
+) -> None:
+    _, (first, second, _) = nights
+    assert {one.reason for one in first.changes.compared} == {"nothing to compare with yet"}
+    assert first.broken == []
+    assert [said.split(" cases")[0] for said in second.broken] == [
+        f"pages/{path}: a regression against {against}: 1"
+        for path in ("keyword", "hybrid")
+        for against in ("the run of 2026-07-28", "baseline default of 2026-07-28")
+    ]
+    text = second.report.read_text()
+    for against in ("the run of 2026-07-28", "baseline default of 2026-07-28"):
+        # One of two is lost: exact McNemar of one case gives 2 * 1/2.
+        counts = "2/2 to 1/2 | 1.000 | 2/2 to 1/2 | 1.000 | 1, none allowed |"
+        assert f"| pages/keyword | {against} | {counts}" in text
+    shown = Seen(second.report.with_suffix(".html").read_text(encoding="utf-8"))
+    (flips, *others) = [table for table in shown.tables if table[0][:2] == ["changed", "case"]]
+    # What was said of one page is said of the other, with the same score.
+    assert [row[:3] for row in flips[1:]] == [["recall@1 lost, passed lost", "p1", QUERY]]
+    assert flips[1][3].startswith("brew.md (")
+    assert flips[1][4] == flips[1][3].replace("brew", "rope")
+    assert len(others) == 3
+    assert "<i>" not in text
+    assert text.count(r"\[y\](http://evil.example)") == text.count("http://evil.example") >= 4
+
+
+def test_the_index_shows_the_cases_of_the_pages_among_the_latest_flips(
+    nights: tuple[Path, list[nightwork.Night]],
+) -> None:
+    folder, _ = nights
+    text = (folder / "second.html").read_text(encoding="utf-8")
+    tables = [table for table in Seen(text).tables if table[0][0] == "case"]
+    assert [table[1:] for table in tables] == [[["p1", QUERY, "answered", "misled"]]] * 2
+    assert text.index(">pages/keyword<") < text.index(">pages/hybrid<")
+    assert "<i>" not in text
+
+
+def test_after_an_edit_of_a_page_the_cases_that_expect_it_are_left_out(
+    nights: tuple[Path, list[nightwork.Night]],
+) -> None:
+    _, (*_, third) = nights
+    assert {(one.left_out, one.reason) for one in third.changes.compared} == {(1, "")}
+    # The pages are as they were, but for the third: what flips may be its doing, so it breaks nothing.
+    flipped = {one.against: [*one.flips.get("case_id", [])] for one in third.changes.compared}
+    assert flipped == {"the run of 2026-07-29": ["p1"], "baseline default of 2026-07-28": []}
+    assert third.broken == []
+    assert "1 cases left out: new, gone or changed" in third.report.read_text()

@@ -8,8 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from recall_core import fixtures, pipeline
+from recall_core.config import PathConfig
 from recall_core.embedders import fingerprint_of
 from recall_core.lint import lint
+from recall_core.paths.local import LocalPath
 from recall_core.records import Case, Fixture
 
 
@@ -34,6 +36,10 @@ class Noise:
     def _row(self, text: str) -> NDArray[np.float64]:
         digest = blake2b(f"{self.seed} {text}".encode(), digest_size=8).digest()
         return np.random.default_rng(int.from_bytes(digest, "little")).standard_normal(self.dim)
+
+
+def guessing(seed: int) -> LocalPath:
+    return LocalPath(f"noise-{seed}", PathConfig(streams=("vector",)), Noise(seed), quiet=True)
 
 
 def tagged(fixture: Fixture, tag: str) -> list[Case]:
@@ -96,7 +102,7 @@ def test_the_lint_finds_no_error(notes: Fixture):
 def test_without_filler_recall_at_3_is_full_whatever_the_embedder(notes: Fixture, seed: int):
     # Three memories, three places: nothing can be missed.
     bare = notes.model_copy(update={"filler": ()})
-    rows = pipeline.run_cases(bare, Noise(seed), top_k=3, quiet=True)
+    rows = pipeline.run_cases(bare, guessing(seed), top_k=3, quiet=True)
     assert (rows["rank"] <= 3).sum() == 27
 
 
@@ -104,5 +110,5 @@ def test_without_filler_recall_at_3_is_full_whatever_the_embedder(notes: Fixture
 def test_with_filler_an_embedder_that_knows_nothing_finds_little(notes: Fixture, seed: int):
     # A memory is in the first 3 of 15 with probability 1/5, two cases have two chances: about 25/5 + 2 *
     # (1 - 12/15 * 11/14) = 5.7 of 27, deviation 2.1; 13 is over three deviations away.
-    rows = pipeline.run_cases(notes, Noise(seed), top_k=3, quiet=True)
+    rows = pipeline.run_cases(notes, guessing(seed), top_k=3, quiet=True)
     assert (rows["rank"] <= 3).sum() <= 13

@@ -15,6 +15,12 @@ def test_a_title_is_part_of_what_is_embedded():
     assert hash_of("text") == "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
 
 
+def test_who_said_it_is_part_of_what_is_embedded():
+    assert passages(note("a", "text", speaker="Ann")) == ["Ann: text"]
+    assert passages(note("a", "text", speaker="Ann", title="Session 1")) == ["Ann: text"]
+    assert passages(note("a", "text", speaker="")) == ["text"]
+
+
 def paragraph(word: str, characters: int) -> str:
     return (word * characters)[:characters]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from io import BytesIO
@@ -301,3 +302,60 @@ def test_the_frontier_of_a_grid_marks_the_gate_and_its_steps(ax: Axes) -> None:
         [[0, 1]],
     ]
     assert "1 answered for 0 false" in [text.get_text() for text in ax.texts]
+
+
+def test_kinds_have_a_bar_a_path_with_its_count_and_no_two_lie_on_each_other(ax: Axes) -> None:
+    table = pd.DataFrame(
+        {"kind": ["direct", "link"], "keyword": [3, 0], "one": [1, 2], "two": [4, 2], "n": [4, 2]}
+    )
+    assert plots.kinds(table, ax) is ax
+    draw(ax)
+    assert [text.get_text() for text in ax.texts] == ["3/4", "0/2", "1/4", "2/2", "4/4", "2/2"]
+    assert [bar.get_height() for bar in ax.patches] == [3 / 4, 0, 1 / 4, 1, 1, 1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["keyword", "one", "two"]
+    edges = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches)
+    assert all(before[1] <= after[0] + 1e-9 for before, after in itertools.pairwise(edges))
+    assert [round(edges[at][0] + edges[at][1], 9) / 2 for at in (1, 4)] == [0, 1], (
+        "the middle one on its tick"
+    )
+    assert len({bar.get_facecolor() for bar in ax.patches}) == 3
+
+
+def test_more_paths_than_colours_are_all_drawn(ax: Axes) -> None:
+    names = [f"path {at}" for at in range(12)]
+    plots.kinds(pd.DataFrame({"kind": ["direct"], **{name: [1] for name in names}, "n": [2]}), ax)
+    draw(ax)
+    assert len(ax.patches) == len(names)
+
+
+def test_parts_stand_against_the_first_row_which_is_not_drawn(ax: Axes) -> None:
+    table = pd.DataFrame(
+        [
+            ("hybrid", 0.0, 0.0, 0.0, 8, 10),
+            ("without graph", -0.2, -0.4, 0.0, 6, 10),
+            ("rrf, k 60", 0.1, 0.0, 0.3, 9, 10),
+        ],
+        columns=["path", "difference", "low", "high", "hits", "n"],
+    )
+    assert plots.parts(table, ax) is ax
+    draw(ax)
+    assert ax.get_xlabel() == "recall against hybrid, in points"
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "without graph (6/10)",
+        "rrf, k 60 (9/10)",
+    ]
+    middle = next(line for line in ax.lines if line.get_marker() == "o")
+    assert middle.get_xydata().tolist() == [[-20, 0], [10, 1]]
+    spans = [sorted(segment[:, 0]) for segment in ax.collections[0].get_segments()]
+    assert np.allclose(spans, [[-40, 0], [0, 30]])
+    bottom, top = ax.get_ylim()
+    assert bottom > top, "the first on top"
+
+
+def test_a_path_with_nothing_to_change_draws_no_parts(ax: Axes) -> None:
+    table = pd.DataFrame(
+        {"path": ["x"], "difference": [0.0], "low": [0.0], "high": [0.0], "hits": [1], "n": [1]}
+    )
+    plots.parts(table, ax)
+    draw(ax)
+    assert not ax.get_yticklabels()

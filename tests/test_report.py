@@ -15,12 +15,12 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 from builders import case_of, examples, published_rows, result_of, right, row_of, silent, wrong
+from conftest import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recall_core import gates, pipeline, plots, scoring
-from recall_core.embedders.hashing import HashEmbedder
+from recall_core import catalogue, gates, path_study, pipeline, plots, scoring
 from recall_core.gates import Gate
 from recall_core.records import Fixture, Memory
 from recall_core.reporting import behind, report, web
@@ -103,10 +103,10 @@ class Seen(HTMLParser):
 
 def page_of(results: Sequence[Result], fixture: Fixture | None = None, **about: object) -> Page:
     texts = {id_: f"text of {id_}" for id_ in "abc"}
-    lists = {result.embedder: pd.DataFrame({"case_id": []}) for result in results}
+    lists = {result.path: pd.DataFrame({"case_id": []}) for result in results}
     if fixture:
         texts = {memory.id: memory.text for memory in fixture.filler}
-        lists = {result.embedder: pipeline.failures(fixture, result.rows) for result in results}
+        lists = {result.path: pipeline.failures(fixture, result.rows) for result in results}
     told = Page(
         day=DAY,
         facts=[("fixture", "tiny 1.0.0")],
@@ -116,7 +116,7 @@ def page_of(results: Sequence[Result], fixture: Fixture | None = None, **about: 
         missing=[],
         texts=texts,
         failures=lists,
-        figures={result.embedder: [] for result in results},
+        figures={result.path: [] for result in results},
     )
     return replace(told, **about)  # type: ignore[arg-type]
 
@@ -186,8 +186,8 @@ def tiny_rows() -> list[Row]:
 def both_kinds() -> list[Result]:
     return [
         result_of(tiny_rows(), GATE),
-        result_of(tiny_rows(), GATE, embedder="e5_small", kind="onnx"),
-        result_of([right(0.9, 0.3, id_="one")] * 6, GATE, embedder="mini", kind="onnx"),
+        result_of(tiny_rows(), GATE, path="e5_small", kind="onnx"),
+        result_of([right(0.9, 0.3, id_="one")] * 6, GATE, path="mini", kind="onnx"),
     ]
 
 
@@ -199,6 +199,78 @@ def test_hash_and_model_results_never_share_a_table() -> None:
         assert not ("hash" in cells and cells & {"e5_small", "mini"})
     assert page.table_with("e5_small")[0] == ["", "e5_small", "mini"]
     assert page.table_with("hash")[0] == ["", "hash"]
+
+
+def test_words_alone_have_a_table_between_the_models_and_the_hash() -> None:
+    results = [*both_kinds(), result_of(tiny_rows(), GATE, path="words", kind="keyword")]
+    page = rendered(report.markdown(page_of(results), results))
+    heads = [table[0] for table in page.tables if table[0][0] == "" and len(table[0]) > 1]
+    assert heads == [["", "e5_small", "mini"], ["", "words"], ["", "hash"]]
+    assert "No model: the same numbers on every machine" in page.text
+
+
+def pages_tables(held: str) -> dict[str, pd.DataFrame]:
+    """Two paths on four cases; the last finds one more. A case is called `held`, and asks it."""
+
+    def ran(name: str, *behind: str) -> Result:
+        ahead = {"x": 0.95}
+        told = [
+            row_of(
+                case_of("a", id_=id_, query=held).model_copy(update={"tags": ("direct", "stream:keyword")}),
+                a=0.9,
+                **(ahead if id_ in behind else {}),
+            )
+            for id_ in ("one", "two", held)
+        ]
+        return result_of([*told, silent(0.9, 0.3, id_="quiet")], GATE, path=name, top_k=1)
+
+    words, every, without = (
+        ran("keyword", "one", held),
+        ran("hybrid", held),
+        ran("without graph", "one", held),
+    )
+    results = [words, every]
+    measured = {"path": "hybrid", "streams": ["keyword", "graph"], "k": 1, "fixture": held, "cases": 4}
+    memories = [Memory(id=id_, text=f"{id_}.") for id_ in "abcx"]
+    fixture = Fixture(
+        format=1, name="t", version="1.0.0", isolation="shared", filler=memories, cases=[case_of("a")]
+    )
+    return {
+        "measured": pd.DataFrame([measured | {"silent": 1, "memories": 4}]),
+        "paths": path_study.side_by_side(results, fixture),
+        "kinds": path_study.kinds(results),
+        "parts": path_study.differences(every, [without]),
+        "rescues": path_study.rescues(every, [without]),
+        "lost": path_study.lost(every),
+        "held_to": path_study.held_to(results, {"keyword": ("keyword",), "hybrid": ("keyword", "graph")}),
+        "below": path_study.below(words, [every]),
+    }
+
+
+@pytest.mark.parametrize("held", ["three", "a|b", "<b>x</b>", "[x](http://evil.example)"])
+def test_the_section_of_the_pages_sets_the_paths_side_by_side(held: str, figures: Path) -> None:
+    results = [result_of([right(0.9, 0.3)], GATE)]
+    shown = {
+        "hash": [],
+        "pages": [("figures/pages-kinds.png", "The kinds"), ("figures/pages-parts.png", "The parts")],
+    }
+    for file, _ in shown["pages"]:
+        (figures / file).write_bytes(PNG)
+    text = report.markdown(page_of(results, tables={"pages": pages_tables(held)}, figures=shown), results)
+    assert_columns_hold(text)
+    assert_markdown_is_tame(text, ["figures/pages-kinds.png", "figures/pages-parts.png"])
+    page = rendered(text, figures)
+    (paths,) = [table for table in page.tables if table[0] == ["", "keyword", "hybrid"]]
+    side = {row[0]: row[1:] for row in paths[1:]}
+    # Of the three that expect a memory keyword loses two and hybrid one; both speak where they must not.
+    assert [cell.split(" [")[0] for cell in side["recall@1"]] == ["33.3% (1/3)", "66.7% (2/3)"]
+    assert [cell.split(" [")[0] for cell in side["recall@1, direct"]] == ["33.3% (1/3)", "66.7% (2/3)"]
+    assert side["mean reciprocal rank"] == [f"{(1 + 1 / 2 + 1 / 2) / 3:.3f}", f"{(1 + 1 + 1 / 2) / 3:.3f}"]
+    assert [cell.split(" [")[0] for cell in side["kept quiet, of those that must"]] == ["0.0% (0/1)"] * 2
+    assert page.table_with("rescued")[1:] == [["keyword", "0", "0"], ["graph", "1: one", "0"]]
+    (parts,) = [table for table in page.tables if table[0][-1] == "difference in points"]
+    assert [row[0] for row in parts[1:]] == ["hybrid", "without graph"]
+    assert [row[0] for row in page.table_with("should have found")[1:]] == [held]
 
 
 def test_model_results_come_before_the_hash_whatever_the_order() -> None:
@@ -250,7 +322,7 @@ def test_the_hash_embedder_is_reported_from_its_own_evaluation() -> None:
     rows = [case_of("a", id_="one", query="blue kettle"), case_of("", id_="two", query="zebra")]
     notes = [Memory(id="a", text="the kettle is blue"), Memory(id="b", text="the guitar is green")]
     fixture = Fixture(format=1, name="t", version="1.0.0", isolation="shared", filler=notes, cases=rows)
-    result = pipeline.evaluate(fixture, HashEmbedder(), gate=Gate(0.3, 0.1), quiet=True)
+    result = pipeline.evaluate(fixture, catalogue.open_path("hash", ROOT), gate=Gate(0.3, 0.1), quiet=True)
     text = report.markdown(page_of([result], fixture), [result])
     assert "100.0% (1/1)" in text
     assert "0.0% (0/1)" in text
@@ -335,7 +407,7 @@ def test_a_verdict_takes_its_colour_from_its_words() -> None:
     assert looks == [["verdict good"], ["verdict bad"], ["verdict none"], ["verdict bad", "verdict none"]]
 
 
-def test_broken_floors_and_what_each_embedder_does_are_two_lists() -> None:
+def test_broken_floors_and_what_each_path_does_are_two_lists() -> None:
     results = [result_of([right(0.9, 0.3)], GATE)]
     page = rendered(report.markdown(page_of(results, floors=1, broken=["hash: too low"]), results))
     lists = [tag for tag, _ in page.tags if tag in ("ul", "h2")]
@@ -443,7 +515,7 @@ def test_a_section_shows_the_table_that_is_named_as_its_figure(figures: Path) ->
     shown = behind.table("pages", "figures/pages-kinds.png", [], {"pages": {"kinds": table}})
     assert shown is not None
     assert shown.to_dict("list") == {"kind": ["a|b"], "share of": ["0.25"]}
-    assert behind.table("pages", "figures/pages-subsets.png", [], {"pages": {"kinds": table}}) is None
+    assert behind.table("pages", "figures/pages-parts.png", [], {"pages": {"kinds": table}}) is None
     page = rendered("![x](figures/hash.png)\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n| 2 |\n", figures)
     ((_, details),) = [(at, tag) for at, (tag, _) in enumerate(page.tags) if tag == "details"]
     assert details
@@ -451,11 +523,11 @@ def test_a_section_shows_the_table_that_is_named_as_its_figure(figures: Path) ->
     assert order == ["figure", "details", "table", "table"]
 
 
-def test_the_strips_are_behind_their_figure_by_embedder_and_outcome() -> None:
+def test_the_strips_are_behind_their_figure_by_path_and_outcome() -> None:
     table = behind.table("embedders", "figures/embedders-scores.png", both_kinds(), {})
     assert table is not None
-    assert list(table["embedder"].unique()) == ["e5_small", "mini"]
-    first = table[(table["embedder"] == "e5_small") & (table["outcome"] == plots.LABELS["silent"])].iloc[0]
+    assert list(table["path"].unique()) == ["e5_small", "mini"]
+    first = table[(table["path"] == "e5_small") & (table["outcome"] == plots.LABELS["silent"])].iloc[0]
     assert (first["least"], first["median"], first["most"]) == ("0.4", "0.6", "0.8")
 
 
@@ -496,7 +568,7 @@ def hostile_report(held: str) -> tuple[str, Page]:
         right(0.9, 0.01, id_="silenced", query=held),
         scoring.failed_case(case_of("a", id_="failed", query=held), f"OSError: {held}"),
     ]
-    results = [result_of(rows, GATE), result_of(rows, GATE, embedder="mini", kind="onnx")]
+    results = [result_of(rows, GATE), result_of(rows, GATE, path="mini", kind="onnx")]
     page = page_of(
         results,
         fixture_of(rows, a=held, b=held),

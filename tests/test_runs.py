@@ -60,7 +60,8 @@ def through_disk(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 
 def assert_same(read: pd.DataFrame, written: pd.DataFrame) -> None:
-    assert list(read["case_id"]) == list(written["case_id"])
+    for column in ("case_id", "case_hash"):
+        assert list(read[column]) == list(written[column]), column
     for column in ("tags", "expected", "ids", "ranks"):
         assert [list(cell) for cell in read[column]] == [list(cell) for cell in written[column]], column
     for column in ("query", "lang", "hard", "answerable", "place", "outcome", "failed"):
@@ -135,12 +136,41 @@ def test_a_saved_result_reads_the_same(tmp_path: Path, gate: Gate) -> None:
     written = result_of(some_rows(), gate)
     read = runs.read(saved(written, tmp_path / "deep" / "run"))
     assert_same(read.rows, written.rows)
-    for name in ("embedder", "kind", "dim", "fingerprint", "min_score", "delta", "top_k"):
+    for name in ("path", "kind", "fixture", "fixture_hash", "fingerprint", "min_score", "delta", "top_k"):
         assert getattr(read, name) == getattr(written, name), name
     for name in runs.FRAMES:
         pd.testing.assert_frame_equal(
             getattr(read, name), getattr(written, name), check_dtype=False, check_exact=True
         )
+
+
+def test_runs_that_are_kept_beside_tables_read_the_same(tmp_path: Path) -> None:
+    written = [
+        result_of(some_rows(), GATE, path="keyword", kind="keyword"),
+        result_of(some_rows()[1:], Gate(0.5), path="hybrid", kind="onnx", top_k=5),
+    ]
+    table = pd.DataFrame({"path": ["keyword"], "mrr": [np.nan]})
+    runs.save_tables({"paths": table}, {"kinds": Figure()}, str(tmp_path), written)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("tables.json", "runs.json", "keyword.jsonl", "hybrid.jsonl", "kinds.png", "done.json")
+    }
+    strictly((tmp_path / "runs.json").read_text())
+    assert runs.read_tables(tmp_path)["paths"].to_dict("list") == {"path": ["keyword"], "mrr": [None]}
+    read = runs.read_runs(tmp_path)
+    assert [(one.path, one.kind, one.delta, one.top_k) for one in read] == [
+        *(("keyword", "keyword", 0.1, 3), ("hybrid", "onnx", None, 5))
+    ]
+    for again, before in zip(read, written, strict=True):
+        assert_same(again.rows, before.rows)
+        pd.testing.assert_frame_equal(again.summary, before.summary, check_dtype=False)
+    (tmp_path / "done.json").unlink()
+    with pytest.raises(RecallError, match="no completion record"):
+        runs.read_runs(tmp_path)
+
+
+def test_tables_without_runs_keep_none(tmp_path: Path) -> None:
+    runs.save_tables({}, {}, str(tmp_path))
+    assert runs.read_runs(tmp_path) == []
 
 
 def test_a_saved_run_is_whole(tmp_path: Path) -> None:
@@ -205,4 +235,4 @@ def test_counted_says_zero_of_zero_for_a_slice_that_is_not_there() -> None:
     assert result.counted("answered") == (1, 2)
     assert result.counted("answered", "lang=en") == (1, 2)
     assert result.counted("answered", "lang=ru") == (0, 0)
-    assert replace(result, embedder="other").counted("misled") == (1, 2)
+    assert replace(result, path="other").counted("misled") == (1, 2)

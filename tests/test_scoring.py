@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from recall_core import gates, pipeline, scoring
+from recall_core.config import PathConfig
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
-from recall_core.records import Fixture, Memory, Ranking
+from recall_core.paths.local import LocalPath
+from recall_core.records import Fixture, Hit, Memory, Ranking
 from recall_core.scoring import Row
 
 WIDE_OPEN = Gate(0.0)
@@ -63,13 +65,34 @@ def test_nothing_expected_has_no_place_but_silent() -> None:
     assert scoring.place(case_of(""), ranking_of()) == "silent"
 
 
-def test_two_notes_with_the_same_words_tie_on_top() -> None:
+def test_evidence_decides_between_equal_scores_and_never_against_a_better_one() -> None:
+    ranking = Ranking.ordered("p", [Hit("a", 0.5, evidence=2.0), Hit("b", 0.5, evidence=1.0), Hit("c", 0.4)])
+    assert scoring.place(case_of("a"), ranking) == "right_first"
+    assert scoring.place(case_of("b"), ranking) == "wrong_on_top"
+    for id_, rank in (("a", 1), ("b", 2), ("c", 3)):
+        assert scoring.score_case(case_of(id_), ranking, depth=3).ranks == (rank,)
+    rows = scoring.frame([scoring.score_case(case_of("a"), ranking, depth=1)])
+    assert rows["ids"][0] == ("a",), "b is behind: it does not tie with the last that is kept"
+    even = Ranking.ordered("p", [Hit("a", 0.5, evidence=1.0), Hit("b", 0.5, evidence=1.0)])
+    assert scoring.place(case_of("a"), even) == "tie_on_top"
+    assert scoring.score_case(case_of("a"), even, depth=1).ids == ("a", "b")
+    better = Ranking.ordered("p", [Hit("a", 0.5, evidence=9.0), Hit("b", 0.6)])
+    assert scoring.place(case_of("b"), better) == "right_first"
+
+
+STREAMS = (("vector",), ("keyword",), ("keyword", "entity", "graph", "vector"))
+
+
+@pytest.mark.parametrize("streams", STREAMS, ids=" ".join)
+@pytest.mark.parametrize("fusion", ["rrf", "minmax", "dbsf"])
+def test_two_notes_with_the_same_words_tie_on_top(streams: tuple[str, ...], fusion: str) -> None:
     notes = [Memory(id=id_, text=text) for id_, text in [("a", "red kite"), ("b", "red kite"), ("c", "tea")]]
     case = case_of("a", query="red kite")
     fixture = Fixture(format=1, name="t", version="1.0.0", isolation="shared", filler=notes, cases=[case])
-    for store in ("memory", "sqlite"):
-        (row,) = pipeline.run_cases(fixture, HashEmbedder(), store=store, quiet=True).itertuples()
-        assert (row.place, row.ids[:2], row.margin, row.rank) == ("tie_on_top", ("a", "b"), 0.0, 2.0)
+    embedder = HashEmbedder() if "vector" in streams else None
+    path = LocalPath("p", PathConfig(streams=streams, fusion=fusion), embedder)
+    (row,) = pipeline.run_cases(fixture, path, quiet=True).itertuples()
+    assert (row.place, row.ids[:2], row.margin, row.rank) == ("tie_on_top", ("a", "b"), 0.0, 2.0)
 
 
 def test_unexpected_memories_with_an_equal_score_are_ahead() -> None:
@@ -149,7 +172,8 @@ def test_a_search_that_raises_becomes_a_failed_row_and_the_others_go_on() -> Non
     ]
     notes = [Memory(id="a", text="red kite"), Memory(id="b", text="tea")]
     fixture = Fixture(format=1, name="t", version="1.0.0", isolation="shared", filler=notes, cases=cases)
-    rows = pipeline.run_cases(fixture, Deaf(), quiet=True)
+    path = LocalPath("deaf", PathConfig(streams=("vector",), centre=False), Deaf())
+    rows = pipeline.run_cases(fixture, path, quiet=True)
     rows["outcome"] = gates.outcomes(rows, Gate(0.1, 0.1))
     assert list(rows["case_id"]) == ["1", "2", "3"]
     assert list(rows["place"]) == ["right_first", "wrong_on_top", "right_first"]

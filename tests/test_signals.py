@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
-from math import log, sqrt
+from math import inf, log
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from builders import case_of, few_examples, gated, right
-from conftest import NOTES, ByHand, built, note, raw_case
+from conftest import NOTES, built, note, raw_case
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recall_core import fixtures, pipeline, runs, scoring, signals
+from recall_core.config import PathConfig
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
-from recall_core.passages import passages
-from recall_core.records import Memory, Ranking
+from recall_core.paths.local import LocalPath
+from recall_core.records import Hit, Memory, Part, Ranking
 from recall_core.signals import MEASURED, NAMELESS, NOTHING, SIGNALS, UNMEASURED, Known, Signals
-from recall_core.store import MemoryStore, SqliteStore
+from recall_core.store import SqliteStore
 
 OLD, NEW = "the dog sleeps in the hall", "a cat sits on the roof"
 
 
-def stored(memories: Sequence[Memory], rows: Mapping[str, Sequence[float]] | None = None) -> Known:
-    """What a store of these memories knows. `rows`: a vector an id; without them, all are alike to none."""
-    own = rows or {memory.id: np.eye(len(memories))[i] for i, memory in enumerate(memories)}
-    by_text = {text: own[memory.id] for memory in memories for text in passages(memory)}
-    embedder, store = ByHand(by_text or {"": [1.0]}), MemoryStore()
-    store.add(memories)
-    pipeline.reembed(store, embedder, quiet=True)
-    return signals.known(memories, store.vectors(embedder.fingerprint))
+def stored(memories: Sequence[Memory]) -> Known:
+    """What a store of these memories knows."""
+    return signals.known(memories)
 
 
 def of(known: Known, query: str = "?", lang: str = "en", **scores: float) -> Signals:
     return signals.signals_of(query, lang, Ranking.of("vector", scores.items()), known)
 
 
-def abcd(**rows: Sequence[float]) -> Known:
-    return stored([note(id_, f"text {id_}") for id_ in rows], rows)
+def texts(**by_id: str) -> Known:
+    return stored([note(id_, text) for id_, text in by_id.items()])
 
 
 def test_every_signal_has_a_reason_and_every_measured_one_is_a_signal() -> None:
@@ -50,120 +46,120 @@ def test_every_signal_has_a_reason_and_every_measured_one_is_a_signal() -> None:
     assert all(reason and "\n" not in reason for reason in SIGNALS.values())
 
 
-# z
-
-
-def z(**scores: float) -> float:
-    return of(stored([note(id_) for id_ in scores]), **scores).z
-
-
-def test_z_is_in_deviations_of_the_rest() -> None:
-    # The rest: mean 0.3, deviations +0.2, 0 and -0.2 of it.
-    assert z(a=0.9, b=0.5, c=0.3, d=0.1) == pytest.approx(0.6 / sqrt((0.04 + 0 + 0.04) / 3))
-
-
-def test_z_with_no_spread_to_measure_by() -> None:
-    assert z(a=0.9) == np.inf
-    assert z(a=0.9, b=0.5) == np.inf
-    assert z(a=0.9, b=0.5, c=0.5) == np.inf
-    assert z(a=0.5, b=0.5, c=0.5) == 0
-
-
 def test_nothing_found_is_the_worst_of_everything() -> None:
     assert of(stored([])) == NOTHING
-    assert astuple(NOTHING) == (-np.inf,) * 5
+    assert astuple(NOTHING) == (-inf,) * 7
 
 
 # Distinct margin
 
-E = np.eye(6)
-TWIN = (0.95, sqrt(1 - 0.95**2), 0, 0, 0, 0)
-"""0.95 near to E[0]."""
+TWIN = "in the hall the dog sleeps"
+"""The content words of OLD in another order."""
 
 
 def test_a_twin_is_no_runner_up() -> None:
-    known = abcd(a=E[0], b=TWIN, c=E[2], d=E[3], e=E[4])
-    found = of(known, a=0.9, b=0.85, c=0.5, d=0.4, e=0.1)
-    assert found.distinct_margin == 0.9 - 0.5
+    known = texts(a=OLD, b=TWIN, c=NEW, d="tea")
+    assert of(known, a=0.9, b=0.85, c=0.5, d=0.4).distinct_margin == 0.9 - 0.5
 
 
 def test_a_rival_is_a_runner_up_and_so_is_a_twin_behind_it() -> None:
-    known = abcd(a=E[0], b=TWIN, c=E[2], d=E[3], e=E[4])
-    assert of(known, a=0.9, c=0.85, b=0.5, d=0.4, e=0.1).distinct_margin == 0.9 - 0.85
+    known = texts(a=OLD, b=TWIN, c=NEW, d="tea")
+    assert of(known, a=0.9, c=0.85, b=0.5, d=0.4).distinct_margin == 0.9 - 0.85
 
 
-def test_a_memory_that_is_nearer_to_another_is_no_repeat() -> None:
-    # b is nearest to a, but c is nearer to b than a is.
-    b = (0.7, sqrt(1 - 0.49), 0, 0, 0, 0)
-    c = (0.0, 1.0, 0, 0, 0, 0)
-    known = abcd(a=E[0], b=b, c=c, d=E[3], e=E[4])
-    assert float(np.dot(b, c)) > 0.7
-    assert of(known, a=0.6, b=0.55, c=0.1, d=0.1, e=0.1).distinct_margin == 0.6 - 0.55
+@pytest.mark.parametrize(
+    ("top", "other", "same"),
+    [
+        ("two three four five six", "two three four five", True),  # 4 of 5 is 0.8
+        ("two three four five", "two three four", False),  # 3 of 4
+        ("two three four five", "two three four six", False),  # 3 of 5
+        ("red kite", "red kites", True),  # one stem
+        ("the kite of the day", "a kite a day", True),  # function words say nothing
+        ("what is it", "what is it", False),  # nothing is said, so nothing is said again
+        ("kite", "what is it", False),
+    ],
+)
+def test_four_in_five_content_stems_say_the_same(top: str, other: str, same: bool) -> None:
+    known = stored([note("a", top, lang="en"), note("b", other, lang="en"), note("c", NEW, lang="en")])
+    assert of(known, a=0.9, b=0.8, c=0.1).distinct_margin == (0.9 - 0.1 if same else 0.9 - 0.8)
 
 
-def test_a_memory_further_from_the_top_than_the_question_is_no_repeat() -> None:
-    near = (0.8, 0.6, 0, 0, 0, 0)
-    known = abcd(a=E[0], b=near, c=E[2], d=E[3], e=E[4])
-    assert of(known, a=0.81, b=0.7, c=0.1, d=0.1, e=0.1).distinct_margin == 0.81 - 0.7
-    assert of(known, a=0.79, b=0.7, c=0.1, d=0.1, e=0.1).distinct_margin == 0.79 - 0.1
-
-
-def test_what_does_not_stand_out_from_the_crowd_is_no_repeat() -> None:
-    def at(degrees: float) -> tuple[float, float]:
-        return float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees)))
-
-    known = abcd(a=at(0), b=at(25), c=at(-28), d=at(53))
-    # a and b are each other's nearest, with cos 25. Of the rest both have cos 28 and cos 53.
-    rest = np.cos(np.radians([28, 28, 53, 53]))
-    assert np.cos(np.radians(25)) < rest.mean() + 2 * rest.std()
-    assert of(known, a=0.9, b=0.85, c=0.5, d=0.4).distinct_margin == 0.9 - 0.85
+def test_a_title_an_alias_and_an_entity_are_said_too() -> None:
+    for more in ({"title": "Garden"}, {"aliases": ("Garden",)}, {"entities": ("Garden",)}):
+        known = stored([note("a", "kettle", **more), note("b", "kettle"), note("c", "garden kettle")])
+        assert of(known, a=0.9, b=0.8, c=0.1).distinct_margin == 0.9 - 0.8
+        assert of(known, a=0.9, c=0.8, b=0.1).distinct_margin == 0.9 - 0.1
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
 def test_copies_are_repeats_in_the_smallest_store(copies: int) -> None:
     names = "bcd"[:copies]
-    memories = [note("a", OLD), *(note(id_, OLD) for id_ in names), note("z", NEW)]
-    known = stored(memories, {"a": E[0], "z": E[1]} | dict.fromkeys(names, E[0]))
+    known = texts(a=OLD, z=NEW, **dict.fromkeys(names, OLD))
     scores = {"a": 0.9, "z": 0.3} | dict.fromkeys(names, 0.9)
     assert of(known, **scores).distinct_margin == 0.9 - 0.3
 
 
 def test_nothing_that_says_anything_else_is_no_runner_up() -> None:
-    assert of(abcd(a=E[0]), a=0.9).distinct_margin == np.inf
-    assert of(
-        stored([note("a", OLD), note("b", OLD)], {"a": E[0], "b": E[0]}), a=0.9, b=0.9
-    ).distinct_margin == (np.inf)
-
-
-def test_two_memories_alone_do_not_tell_whether_they_repeat() -> None:
-    assert of(abcd(a=E[0], b=TWIN), a=0.9, b=0.8).distinct_margin == 0.9 - 0.8
-    assert of(abcd(a=E[0], b=TWIN, c=E[2]), a=0.9, b=0.8, c=0.1).distinct_margin == 0.9 - 0.8
-
-
-def test_a_page_is_compared_whole() -> None:
-    long = "\n\n".join(["first " * 60, "second " * 60])
-    page = note("p", long, kind="page", title="Page")
-    whole, *parts = passages(page)
-    assert parts
-    others = {f"text {id_}": E[i] for i, id_ in enumerate("bcd", 2)}
-    embedder, store = ByHand({whole: E[0], "twin": TWIN} | dict.fromkeys(parts, E[5]) | others), MemoryStore()
-    memories = [page, note("t", "twin"), *(note(id_, f"text {id_}") for id_ in "bcd")]
-    store.add(memories)
-    pipeline.reembed(store, embedder, quiet=True)
-    known = signals.known(memories, store.vectors(embedder.fingerprint))
-    assert of(known, p=0.9, t=0.8, b=0.3, c=0.2, d=0.1).distinct_margin == 0.9 - 0.3
+    assert of(texts(a=OLD), a=0.9).distinct_margin == inf
+    assert of(texts(a=OLD, b=OLD), a=0.9, b=0.9).distinct_margin == inf
 
 
 @few_examples
-@given(st.integers(0, 10_000), st.integers(1, 8))
-def test_the_distinct_margin_is_never_below_the_margin(seed: int, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(n, 3))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    known = stored([note(f"m{i}") for i in range(n)], {f"m{i}": row for i, row in enumerate(rows)})
-    scores = {f"m{i}": float(score) for i, score in enumerate(rows @ rows[0])}
-    first, second = (*sorted(scores.values(), reverse=True), -np.inf)[:2]
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from(["kite", "tea", "red", "the"]), min_size=1), st.floats(-1, 1)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_the_distinct_margin_is_never_below_the_margin(held: list[tuple[list[str], float]]) -> None:
+    known = texts(**{f"m{i}": " ".join(words) for i, (words, _) in enumerate(held)})
+    scores = {f"m{i}": score for i, (_, score) in enumerate(held)}
+    first, second = (*sorted(scores.values(), reverse=True), -inf)[:2]
     assert of(known, **scores).distinct_margin >= first - second
+
+
+# Scores of the streams
+
+
+def parted(**given_: tuple[float, float | None]) -> Ranking:
+    """Of (score of the path, own score in the stream `vector`), None where it was found by words alone."""
+    hits = []
+    for id_, (score, cosine) in given_.items():
+        parts = [Part("keyword", 1, 3.0, 0.1)]
+        if cosine is not None:
+            parts.append(Part("vector", 1, cosine, 0.1))
+        hits.append(Hit(id_, score, tuple(parts)))
+    return Ranking.ordered("hybrid", hits)
+
+
+@pytest.mark.parametrize(
+    ("given_", "score", "margin"),
+    [
+        ({"a": (0.9, 0.7), "b": (0.5, 0.4), "c": (0.4, 0.6)}, 0.7, 0.7 - 0.6),  # c, not the runner-up b
+        ({"a": (0.9, 0.5), "b": (0.5, 0.8)}, 0.5, 0.5 - 0.8),  # behind by cosine, ahead by all
+        ({"a": (0.9, 0.7), "b": (0.5, None)}, 0.7, inf),
+        ({"a": (0.9, 0.7)}, 0.7, inf),
+        ({"a": (0.9, None), "b": (0.5, 0.4)}, -inf, -inf),
+        ({"a": (0.9, None), "b": (0.5, None)}, -inf, -inf),
+    ],
+)
+def test_the_vectors_own_view_of_the_winner(
+    given_: dict[str, tuple[float, float | None]], score: float, margin: float
+) -> None:
+    found = signals.signals_of("?", "en", parted(**given_), texts(a="tea", b="milk", c="rye"))
+    assert (found.vector_score, found.vector_margin) == (score, margin)
+
+
+def test_the_keyword_score_is_bm25_of_the_winner_alone() -> None:
+    known = texts(a="kettle steel", b="pot", c="pan lid", d="cup of tea")
+    # Of 4 memories 1 holds it; 2 words of a mean of (2 + 1 + 2 + 3) / 4 = 2.
+    idf = log(1 + (4 - 1 + 0.5) / (1 + 0.5))
+    one = idf * 1 * 2.2 / (1 + 1.2 * (1 - 0.75 + 0.75 * 2 / 2))
+    assert of(known, "kettle", a=0.9, b=0.5).keyword_score == pytest.approx(one, rel=1e-12)
+    assert of(known, "steel kettle", a=0.9, b=0.5).keyword_score == pytest.approx(2 * one, rel=1e-12)
+    assert of(known, "kettle", b=0.9, a=0.5).keyword_score == 0
+    assert of(known, "violin", a=0.9, b=0.5).keyword_score == 0
 
 
 # Agreement
@@ -225,21 +221,40 @@ def test_the_keyword_list_is_that_of_sqlite() -> None:
 
 # Coverage and subject
 
+HELD, MISSING = log(1 + 0.5 / 1.5), log(1 + 1.5 / 0.5)
+"""What a word counts that stands in the one memory there is, and one that does not."""
+
 
 @pytest.mark.parametrize(
-    ("query", "lang", "text", "share"),
+    ("query", "lang", "text", "held", "missing"),
     [
-        ("where does the dog sleep", "en", OLD, 2 / 2),
-        ("where do dogs and cats sleep", "en", OLD, 2 / 3),
-        ("where is the roof", "en", OLD, 0 / 1),
-        ("what is it?", "en", OLD, 0.0),
-        ("где спит собака", "ru", "Собака спит в коридоре", 2 / 2),
-        ("wo schläft der Hund", "de", "Der Hund schläft im Flur", 2 / 2),
-        ("порт docker", "ru", "docker слушает на 8080", 1 / 2),
+        ("where does the dog sleep", "en", OLD, 2, 0),
+        ("where do dogs and cats sleep", "en", OLD, 2, 1),
+        ("where is the roof", "en", OLD, 0, 1),
+        ("где спит собака", "ru", "Собака спит в коридоре", 2, 0),
+        ("wo schläft der Hund", "de", "Der Hund schläft im Flur", 2, 0),
+        ("порт docker", "ru", "docker слушает на 8080", 1, 1),
     ],
 )
-def test_coverage_is_a_share_of_content_stems(query: str, lang: str, text: str, share: float) -> None:
-    assert of(stored([note("a", text)]), query, lang, a=0.9).coverage == share
+def test_coverage_is_a_share_of_content_stems_by_their_rarity(
+    query: str, lang: str, text: str, held: int, missing: int
+) -> None:
+    share = held * HELD / (held * HELD + missing * MISSING)
+    assert of(stored([note("a", text)]), query, lang, a=0.9).coverage == pytest.approx(share, rel=1e-12)
+
+
+def test_a_question_without_content_words_is_not_covered() -> None:
+    assert of(texts(a="what is it?"), "what is it?", a=0.9).coverage == 0.0
+    assert of(texts(a=OLD), "🙂", a=0.9).coverage == 0.0
+
+
+def test_a_rare_word_covers_more_than_a_common_one() -> None:
+    known = texts(a="red kite", b="red tea", c="red rye", d="milk")
+    # Of 4 memories 3 hold `red`, 1 holds `kite` and 1 `tea`.
+    common, rare = log(1 + (4 - 3 + 0.5) / (3 + 0.5)), log(1 + (4 - 1 + 0.5) / (1 + 0.5))
+    assert of(known, "a red kite", a=0.9).coverage == 1.0
+    assert of(known, "a red kite", b=0.9).coverage == pytest.approx(common / (common + rare))
+    assert of(known, "kite or tea?", b=0.9).coverage == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize(
@@ -280,57 +295,94 @@ def test_a_name_the_store_knows_is_one_however_it_is_written() -> None:
 
 
 def test_names_of_memories_do_not_matter() -> None:
-    rows = {"a": E[0], "b": TWIN, "c": E[2], "d": E[3], "e": E[4]}
-    scores = {"a": 0.9, "b": 0.85, "c": 0.5, "d": 0.4, "e": 0.1}
+    scores = {"a": (0.9, 0.5), "b": (0.85, 0.7), "c": (0.5, 0.1), "d": (0.4, 0.3), "e": (0.1, None)}
     text = {"a": OLD, "b": f"{OLD} too", "c": NEW, "d": "tea", "e": "rye"}
     renamed = dict(zip("abcde", "ebdac", strict=True))
-    plain = stored([note(id_, text[id_]) for id_ in "abcde"], rows)
-    other = stored(
-        [note(renamed[id_], text[id_]) for id_ in "dbeca"], {renamed[id_]: rows[id_] for id_ in rows}
+    plain, other = (
+        stored([note(names[id_], text[id_]) for id_ in order])
+        for names, order in ((dict(zip("abcde", "abcde", strict=True)), "abcde"), (renamed, "dbeca"))
     )
-    moved = {renamed[id_]: score for id_, score in scores.items()}
-    assert of(plain, "my dog", **scores) == of(other, "my dog", **moved)
+    moved = {renamed[id_]: given_ for id_, given_ in scores.items()}
+    assert signals.signals_of("my dog", "en", parted(**scores), plain) == signals.signals_of(
+        "my dog", "en", parted(**moved), other
+    )
+
+
+def by(*streams: str) -> LocalPath:
+    embedder = HashEmbedder() if "vector" in streams else None
+    return LocalPath("p", PathConfig(streams=streams), embedder, quiet=True)
 
 
 @pytest.fixture(scope="module")
 def asked() -> dict[str, pd.DataFrame]:
     fixture = fixtures.load(NOTES)
     return {
-        store: pipeline.run_cases(fixture, HashEmbedder(), store=store, quiet=True)
-        for store in ("memory", "sqlite")
+        streams: pipeline.run_cases(fixture, by(*streams.split()), quiet=True)
+        for streams in ("vector", "keyword", "keyword entity graph vector")
     }
 
 
-def test_both_stores_give_the_same_signals(asked) -> None:
-    for name in SIGNALS:
-        assert asked["memory"][name].tolist() == asked["sqlite"][name].tolist(), name
-
-
 def test_no_case_that_was_asked_lacks_a_signal(asked) -> None:
-    rows = asked["memory"]
-    assert rows[list(SIGNALS)].notna().all(axis=None)
-    assert (rows["distinct_margin"] >= rows["margin"]).all()
-    for name in ("agreement", "coverage", "subject"):
-        assert rows[name].between(0, 1).all(), name
-        assert rows[name].nunique() > 2, name
+    for streams, rows in asked.items():
+        assert rows[list(SIGNALS)].notna().all(axis=None)
+        assert (rows["distinct_margin"] >= rows["margin"]).all()
+        for name in ("agreement", "coverage", "subject"):
+            found = rows[name][rows["ids"].map(len) > 0]
+            assert found.between(0, 1).all(), name
+            # Words mostly agree with words.
+            assert found.nunique() > (1 if (streams, name) == ("keyword", "agreement") else 2), name
+
+
+def test_of_vectors_alone_the_vectors_signals_are_the_paths_own(asked) -> None:
+    rows = asked["vector"]
+    assert rows["vector_score"].tolist() == rows["top1"].tolist()
+    assert rows["vector_margin"].tolist() == rows["margin"].tolist()
+
+
+def test_a_path_without_vectors_has_none_of_their_signals(asked) -> None:
+    assert set(asked["keyword"]["vector_score"]) == set(asked["keyword"]["vector_margin"]) == {-inf}
+
+
+def test_a_signal_tells_if_it_varies_and_is_no_other_once_more(asked) -> None:
+    for streams in ("vector", "keyword"):
+        assert not {"vector_score", "vector_margin"} & {*signals.telling(asked[streams])}
+    assert {"top1", "vector_score", "vector_margin"} <= {
+        *signals.telling(asked["keyword entity graph vector"])
+    }
+    rows = pd.DataFrame({name: [0.5, 0.5, np.nan] for name in SIGNALS})
+    assert signals.telling(rows) == []
+    rows = rows.assign(margin=[1.0, 2.0, np.nan], coverage=[1.0, 2.0, np.nan], subject=[2.0, 1.0, np.nan])
+    assert signals.telling(rows)[0] == "margin"
+    assert signals.telling(rows)[-1] == "subject"
+
+
+def test_by_name_gives_all_of_them_as_a_run_keeps_them(asked) -> None:
+    fixture = fixtures.load(NOTES)
+    path, case = by("keyword", "entity", "graph", "vector"), fixture.cases[0]
+    held = fixtures.memories_for(fixture, case)
+    ranking = path.open(held).search(case.query, pipeline.DEPTH)
+    found = signals.by_name(case.query, case.lang, ranking, signals.known(held))
+    assert list(found) == list(SIGNALS)
+    assert found == asked["keyword entity graph vector"].loc[0, list(SIGNALS)].to_dict()
 
 
 def test_signals_come_back_from_disk(asked, tmp_path: Path) -> None:
-    written = asked["memory"].assign(outcome="answered")
-    runs.write_rows(written, tmp_path / "run.jsonl")
-    read = runs.read_rows(tmp_path / "run.jsonl")
-    for name in SIGNALS:
-        assert read[name].tolist() == written[name].tolist(), name
+    for rows in asked.values():
+        written = rows.assign(outcome="answered")
+        runs.write_rows(written, tmp_path / "run.jsonl")
+        read = runs.read_rows(tmp_path / "run.jsonl")
+        for name in SIGNALS:
+            assert read[name].tolist() == written[name].tolist(), name
 
 
 def test_infinite_signals_come_back_too_and_a_file_without_signals_has_none(tmp_path: Path) -> None:
-    alone = pipeline.run_cases(built(raw_case("a")), HashEmbedder(), quiet=True)
+    alone = pipeline.run_cases(built(raw_case("a")), by("vector"), quiet=True)
     broken = scoring.frame([scoring.failed_case(case_of("a"), "no disk")])
-    for rows, value in ((alone, np.inf), (broken, -np.inf)):
+    for rows, value in ((alone, inf), (broken.assign(case_hash="a" * 64), -inf)):
         runs.write_rows(rows.assign(outcome="misled"), tmp_path / "run.jsonl")
         (line,) = (tmp_path / "run.jsonl").read_text().splitlines()
         assert "Infinity" not in line
-        assert runs.read_rows(tmp_path / "run.jsonl")["z"].tolist() == [value]
+        assert runs.read_rows(tmp_path / "run.jsonl")["vector_margin"].tolist() == [value]
         assert runs.read_rows(tmp_path / "run.jsonl")["distinct_margin"].tolist() == [value]
     held = pd.read_json(tmp_path / "run.jsonl", lines=True).drop(columns=list(MEASURED))
     held.to_json(tmp_path / "old.jsonl", orient="records", lines=True)

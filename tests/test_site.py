@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pages
 import pytest
-from builders import result_of
+from builders import result_of, right, wrong
 from test_report import Seen, assert_reaches_nothing
 
 from recall_core import runs
@@ -80,7 +81,7 @@ def test_every_dated_report_is_linked_newest_first_and_each_link_leads_somewhere
     ]
 
 
-def test_each_embedder_has_three_trends_and_the_numbers_behind_them(reports: Path) -> None:
+def test_each_path_has_three_trends_and_the_numbers_behind_them(reports: Path) -> None:
     pages.write_index(reports)
     page = seen(reports)
     drawings = page.all("svg")
@@ -124,16 +125,57 @@ def test_flips_are_those_since_the_last_comparable_night(reports: Path) -> None:
 def test_there_are_no_flips_across_a_change_of_the_fixture(reports: Path) -> None:
     pages.write_index(reports, nights=4)
     result = result_of(pages.rows(), pages.GATE)
-    fresh = {"path": "t.json", "name": "t", "version": "2", "sha256": "f" * 64}
-    pages.write_night(reports, pages.DAY + timedelta(1), [result], fixture=fresh)
+    pages.write_night(reports, pages.DAY + timedelta(1), [replace(result, fixture="another")])
     page = seen(reports)
     assert "There is no comparable night before" in page.text
     assert not [table for table in page.tables if table[0][0] == "case"]
 
 
+def test_after_an_edit_of_the_fixture_the_cases_that_stayed_are_among_the_flips(reports: Path) -> None:
+    before = result_of([right(0.9, 0.3, id_=name) for name in ("kept", "edited")], pages.GATE)
+    after = result_of([wrong(0.9, 0.3, id_=name) for name in ("kept", "edited")], pages.GATE)
+    edited = after.rows["case_hash"].where(after.rows["case_id"] == "kept", "0" * 64)
+    pages.write_night(reports, pages.DAY, [before])
+    after = replace(after, rows=after.rows.assign(case_hash=edited), fixture_hash="b" * 64)
+    pages.write_night(reports, pages.DAY + timedelta(1), [after])
+    (table,) = [table for table in seen(reports).tables if table[0][0] == "case"]
+    assert table[1:] == [["kept", "?", "answered", "misled"]]
+
+
+def test_each_number_says_what_changed_since_the_night_before(reports: Path) -> None:
+    result = result_of(pages.rows(), pages.GATE)
+    for at, changed in enumerate(
+        [
+            {},
+            {"fixture_hash": "b" * 64},
+            {"fixture_hash": "b" * 64, "delta": 0.5},
+            {"fingerprint": "0" * 64},
+            {},
+        ]
+    ):
+        pages.write_night(reports, pages.DAY + timedelta(at), [replace(result, **changed)])
+    (table,) = [table for table in seen(reports).tables if table[0][0] == "night"]
+    # The last is what the first was: the path changed back, and the second-to-last changed the fixture too.
+    assert [row[-1] for row in table[1:]] == [
+        "the path changed",
+        "the path changed",
+        "the gate changed",
+        "the fixture changed",
+        "",
+    ]
+
+
+def nights_gone(reports: Path) -> list[Path]:
+    """The rows of every night before the last."""
+    return [file for day in (27, 28, 29) for file in (reports / f"2026-11-{day}" / "runs").iterdir()]
+
+
 def test_a_night_whose_report_is_gone_is_passed_over(reports: Path) -> None:
     pages.write_index(reports, nights=4)
     for file in (reports / "2026-11-29" / "runs").iterdir():
+        file.unlink()
+    assert seen(reports).text.count("1 since 28-11-2026") == 2
+    for file in nights_gone(reports):
         file.unlink()
     assert "There is no comparable night before" in seen(reports).text
 
@@ -141,7 +183,7 @@ def test_a_night_whose_report_is_gone_is_passed_over(reports: Path) -> None:
 @pytest.mark.parametrize("damage", ["", '{"case_id": "flip', "[]", "5", "[" * 100_000])
 def test_damaged_rows_of_an_earlier_night_cost_its_flips_alone(reports: Path, damage: str) -> None:
     pages.write_index(reports, nights=4)
-    for file in (reports / "2026-11-29" / "runs").iterdir():
+    for file in nights_gone(reports):
         file.write_text(damage + "\n" if damage else "\n")
     assert "There is no comparable night before" in seen(reports).text
 

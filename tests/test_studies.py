@@ -12,7 +12,7 @@ import pytest
 from builders import case_of, result_of, right, silent, wrong
 from conftest import ByHand, built, note
 
-from recall_core import catalogue, models, scoring, studies
+from recall_core import catalogue, fixtures, models, scoring, studies
 from recall_core.config import Config, GateConfig
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
@@ -46,11 +46,16 @@ def fixture_of(memories: Mapping[str, str], *cases: dict[str, Any]) -> Fixture:
 THREE = fixture_of({"a": "a", "b": "b"}, asked("q1", "a"), asked("q2", "b"), asked("q3"))
 
 
+def bare(query_prefix: str = "", passage_prefix: str = "") -> SimpleNamespace:
+    """What the registry says of a model."""
+    return SimpleNamespace(query_prefix=query_prefix, passage_prefix=passage_prefix)
+
+
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """The three questions; `old`, `new` and `wide` can be opened, and no model has prefixes."""
     monkeypatch.setattr(catalogue, "open_embedder", lambda name, _root, **_more: TOYS[name])
-    monkeypatch.setattr(models, "load_registry", lambda _path: {})
+    monkeypatch.setattr(models, "load_registry", lambda _path: dict.fromkeys(TOYS, bare()))
     return Study(THREE, tmp_path, Config(gate=GATE))
 
 
@@ -62,17 +67,17 @@ def outcomes(result: Any) -> list[str]:
 
 
 def test_every_case_is_asked_behind_the_gate_of_that_name(study: Study) -> None:
-    assert outcomes(study.run(OLD, "old")) == ["answered", "withheld", "kept_quiet"]
-    assert outcomes(study.run(NEW, "new")) == ["answered", "answered", "false_recall"]
-    assert outcomes(study.run(WIDE, "wide")) == ["misled", "misled", "kept_quiet"]
+    assert outcomes(study.run(study.path(OLD), "old")) == ["answered", "withheld", "kept_quiet"]
+    assert outcomes(study.run(study.path(NEW), "new")) == ["answered", "answered", "false_recall"]
+    assert outcomes(study.run(study.path(WIDE), "wide")) == ["misled", "misled", "kept_quiet"]
     open_wide = Config(gate=GATE, gates={"other": GateConfig(min_score=0.0, delta=0.1)})
-    found = Study(THREE, study.root, open_wide).run(OLD, "other")
+    found = Study(THREE, study.root, open_wide).run(study.path(OLD), "other")
     assert outcomes(found) == ["answered", "misled", "false_recall"]
-    assert (found.embedder, found.min_score, found.delta) == ("old", 0.0, 0.1)
+    assert (found.path, found.min_score, found.delta) == ("old", 0.0, 0.1)
 
 
 def test_the_shares_stand_side_by_side(study: Study) -> None:
-    table = studies.side_by_side([study.run(OLD, "old"), study.run(NEW, "new")])
+    table = studies.side_by_side([study.run(study.path(toy), toy.name) for toy in (OLD, NEW)])
     assert list(table.columns) == ["old", "new"]
     assert table.loc["recall@1"].tolist() == [1 / 2, 1.0]
     assert table.loc["false_recall"].tolist() == [0.0, 1.0]
@@ -84,7 +89,7 @@ def test_the_shares_stand_side_by_side(study: Study) -> None:
 
 
 def test_three_embedders_make_three_pairs_in_order(study: Study) -> None:
-    differences, flips = studies.pairs([study.run(toy, toy.name) for toy in (OLD, NEW, WIDE)])
+    differences, flips = studies.pairs([study.run(study.path(toy), toy.name) for toy in (OLD, NEW, WIDE)])
     named = ["before_name", "after_name"]
     in_order = [("old", "new"), ("old", "wide"), ("new", "wide")]
     assert list(differences[named].drop_duplicates().itertuples(index=False, name=None)) == in_order
@@ -102,7 +107,7 @@ def test_three_embedders_make_three_pairs_in_order(study: Study) -> None:
 
 
 def test_one_embedder_makes_no_pair(study: Study) -> None:
-    differences, flips = studies.pairs([study.run(OLD, "old")])
+    differences, flips = studies.pairs([study.run(study.path(OLD), "old")])
     assert differences.empty
     assert flips.empty
 
@@ -114,7 +119,14 @@ def test_a_model_without_prefixes_is_only_centred(study: Study) -> None:
     (centred,) = study.variants(OLD)
     assert centred.name == "old, centred"
     # The mean of the two memories is (1/2, 1/2); what is left of a points right and down.
-    assert centred.embed_passages(["a"]) == pytest.approx(np.array([[0.5**0.5, -(0.5**0.5)]]))
+    held = centred.open(list(fixtures.all_memories(THREE))).vectors[0]
+    assert held.ids == ("a", "b")
+    assert held.matrix[held.row_of[0]] == pytest.approx(np.array([0.5**0.5, -(0.5**0.5)]))
+    assert held.mean == pytest.approx(np.array([0.5, 0.5]))
+    # The question q2, (0.8, 0.6), is moved alike, to (0.3, 0.1).
+    plain, moved = (path.open(list(fixtures.all_memories(THREE))) for path in (study.path(OLD), centred))
+    assert plain.search("q2", 2).hits[0].score == pytest.approx(0.8)
+    assert moved.search("q2", 2).hits[0].score == pytest.approx((0.3 - 0.1) * 0.5**0.5 / np.hypot(0.3, 0.1))
 
 
 @pytest.mark.parametrize(("query_prefix", "passage_prefix"), [("q: ", ""), ("", "p: ")])
@@ -124,21 +136,21 @@ def test_a_model_with_prefixes_is_also_run_without(
     def opened(name: str, _root: Path, *, prefixes: bool = True) -> Embedder:
         return TOYS[name] if prefixes else ByHand(WIDE.rows, name=f"{name}, no prefixes")
 
-    entry = SimpleNamespace(query_prefix=query_prefix, passage_prefix=passage_prefix)
+    entry = bare(query_prefix, passage_prefix)
     monkeypatch.setattr(models, "load_registry", lambda _path: {"old": entry})
     monkeypatch.setattr(catalogue, "open_embedder", opened)
-    bare, centred = study.variants(OLD)
-    assert (bare.name, centred.name) == ("old, no prefixes", "old, centred")
-    assert isinstance(bare, CachedEmbedder)
-    assert bare.dim == 3
+    without, centred = study.variants(OLD)
+    assert (without.name, centred.name) == ("old, no prefixes", "old, centred")
+    assert (without.options.centre, centred.options.centre) == (False, True)
+    assert isinstance(without.embedder, CachedEmbedder)
+    assert without.embedder.dim == 3
     assert (study.root / catalogue.CACHE).is_file()
 
 
 def test_controls_are_named_without_the_embedder(study: Study) -> None:
-    plain = study.run(OLD, "old")
-    changed = [
-        study.run(ByHand(toy.rows, name=f"old, {name}"), "old") for toy, name in ((NEW, "x"), (OLD, "y, z"))
-    ]
+    plain = study.run(study.path(OLD), "old")
+    others = [ByHand(toy.rows, name=f"old, {name}") for toy, name in ((NEW, "x"), (OLD, "y, z"))]
+    changed = [study.run(study.path(other), "old") for other in others]
     table = studies.controls(plain, changed)
     assert set(table["embedder"]) == {"old"}
     assert list(dict.fromkeys(table["control"])) == ["x", "y, z"]
@@ -156,7 +168,7 @@ def test_separation_is_the_share_of_pairs_in_order() -> None:
         wrong(0.875, 0.75, id_="w"),
     ]
     # The score 1 is above all three, 1/2 ties with one. The margin 1/2 is above all, 1/8 ties with one.
-    assert studies.separation(result_of(rows, Gate(0.5, 0.1), embedder="toy")) == {
+    assert studies.separation(result_of(rows, Gate(0.5, 0.1), path="toy")) == {
         "embedder": "toy",
         "right": 2,
         "silent": 3,
@@ -185,7 +197,7 @@ def test_nothing_to_separate_is_no_number() -> None:
 # Geometry
 
 
-def test_geometry_counts_who_is_near(tmp_path: Path) -> None:
+def test_geometry_counts_who_is_near(study: Study) -> None:
     # Twelve memories share half of their direction, so that all cosines are 1/2. Each of three questions
     # points away from m11, and one from m10, the others from m09: ten neighbours are all but two.
     texts = {f"m{i:02}": f"text {i}" for i in range(12)}
@@ -194,7 +206,7 @@ def test_geometry_counts_who_is_near(tmp_path: Path) -> None:
     for question, other in (("q1", 10), ("q2", 9), ("q3", 9)):
         rows[question] = -half * np.eye(13)[11] - half * np.eye(13)[other]
     fixture = fixture_of(dict(reversed(texts.items())), asked("q1", "m00"), asked("q2", "m00"), asked("q3"))
-    shape, worst = Study(fixture, tmp_path, Config()).geometry(ByHand(rows, name="toy"))
+    shape, worst = Study(fixture, study.root, Config()).geometry(study.path(ByHand(rows, name="toy")))
     assert shape["embedder"] == "toy"
     assert shape[["p1", "p25", "p50", "p75", "p99"]].tolist() == pytest.approx([1 / 2] * 5)
     # Nine memories three times, m10 twice, m09 once, m11 never: the mean is 30/12.
@@ -205,6 +217,20 @@ def test_geometry_counts_who_is_near(tmp_path: Path) -> None:
     assert worst["text"].tolist() == [f"text {i}" for i in [*range(9), 10]]
     assert set(worst["queries"]) == {3}
     assert set(worst["embedder"]) == {"toy"}
+
+
+def test_geometry_of_a_centred_path_is_that_of_what_it_compares(study: Study) -> None:
+    # As above, what all share is half of each; without their mean, e_i - sum(e) / 12 is left of each, and
+    # two of these have the cosine (0 - 2 / 12 + 12 / 144) / (1 - 2 / 12 + 12 / 144) = -1 / 11.
+    texts = [f"text {i}" for i in range(12)]
+    rows = dict(zip(texts, 0.5**0.5 * np.eye(13)[:12] + 0.5**0.5 * np.eye(13)[12], strict=True))
+    rows |= {"q1": rows["text 3"]}
+    fixture = fixture_of({f"m{i:02}": text for i, text in enumerate(texts)}, asked("q1", "m03"))
+    shape, _ = Study(fixture, study.root, Config()).geometry(
+        study.path(ByHand(rows, name="toy"), centre=True)
+    )
+    assert shape["embedder"] == "toy, centred"
+    assert shape[["p1", "p50", "p99"]].tolist() == pytest.approx([-1 / 11] * 3, abs=1e-6)
 
 
 # Stale vectors

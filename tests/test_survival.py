@@ -164,9 +164,9 @@ def test_in_one_process_too_a_dead_kernel_is_an_error_that_says_why(tmp_path: Pa
 
 @pytest.fixture
 def night_of_two(tmp_path: Path) -> Path:
-    """A project whose wiki notebook is replaced too, so that one job can fail and another not."""
+    """A project whose pages notebook is replaced too, so that one job can fail and another not."""
     folder = tiny_project(tmp_path / "p")
-    pages = '\n[pages]\nvault = "v"\nprobes = "p.json"\n'
+    pages = '\n[pages]\nfixture = "p.json"\n'
     (folder / "recall.toml").write_text((folder / "recall.toml").read_text() + pages)
     stub(folder / jobs.PAGES, "import os; os.kill(os.getpid(), 9)", ROOT / jobs.PAGES)
     return folder
@@ -174,7 +174,7 @@ def night_of_two(tmp_path: Path) -> Path:
 
 def test_the_report_is_written_all_the_same_and_says_first_what_is_missing(night_of_two: Path) -> None:
     night = nightly.run(order(night_of_two))
-    assert [result.embedder for result in night.results] == ["hash"]
+    assert [result.path for result in night.results] == ["hash"]
     first = night.report.read_text()[:300]
     assert (
         "**Incomplete.** pages has no results: 30_page_recall.ipynb: the kernel was killed"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Timer
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,11 @@ from conftest import ROOT, ByHand, built, note, raw_case
 from numpy.typing import NDArray
 
 from recall_core import catalogue, models, pipeline
-from recall_core.embedders import fingerprint_of
+from recall_core.config import PathConfig
+from recall_core.embedders import Embedder, fingerprint_of
 from recall_core.embedders.cache import LOOK_UP_AT_ONCE, CachedEmbedder
 from recall_core.embedders.hashing import HashEmbedder
+from recall_core.paths.local import LocalPath
 from recall_core.records import Fixture, StoreError
 
 TEXTS = ["red kite", "", "чайник 🙂", " red kite", "red kite\n", "word " * 500]
@@ -279,6 +281,11 @@ def asking(cases: int, **more: Any) -> Fixture:
     return built(*(raw_case(f"c{i}") for i in range(cases)), filler=filler, **more)
 
 
+def asked(fixture: Fixture, embedder: Embedder, *streams: str) -> pd.DataFrame:
+    options = PathConfig(streams=streams or ("vector",))
+    return pipeline.run_cases(fixture, LocalPath("p", options, embedder), quiet=True)
+
+
 def without_times(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop(columns=["embed_ms", "search_ms"])
 
@@ -291,10 +298,10 @@ def without_times(rows: pd.DataFrame) -> pd.DataFrame:
 def test_a_second_run_computes_nothing_and_still_times_the_model(path: Path, cases: int, probes: int) -> None:
     fixture = asking(cases)
     first = CachedEmbedder(Slow(), path)
-    pipeline.run_cases(fixture, first, quiet=True)
+    asked(fixture, first)
     assert first.computed == cases + (cases + 2)  # questions, then memories with the two of the filler
     second = CachedEmbedder(Slow(), path)
-    rows = pipeline.run_cases(fixture, second, quiet=True)
+    rows = asked(fixture, second)
     assert second.computed == 0
     timed = rows["embed_ms"].dropna()
     assert len(timed) == probes <= pipeline.PROBES
@@ -305,9 +312,9 @@ def test_a_second_run_computes_nothing_and_still_times_the_model(path: Path, cas
 
 def test_a_question_that_cannot_be_embedded_is_one_failed_case(path: Path) -> None:
     fixture = asking(5)
-    whole = pipeline.run_cases(fixture, HashEmbedder(), quiet=True)
+    whole = asked(fixture, HashEmbedder())
     for embedder in (Deaf(), CachedEmbedder(Deaf(), path)):
-        rows = pipeline.run_cases(fixture, embedder, quiet=True)
+        rows = asked(fixture, embedder)
         assert rows["case_id"].tolist() == [f"c{i}" for i in range(5)]
         assert rows["error"].fillna("").tolist() == ["", "", "OSError: no ear", "", ""]
         others = rows["case_id"] != "c2"
@@ -316,17 +323,15 @@ def test_a_question_that_cannot_be_embedded_is_one_failed_case(path: Path) -> No
         assert rows["embed_ms"].notna().tolist() == others.tolist()
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("streams", [("vector",), ("keyword", "vector")])
 @pytest.mark.parametrize("isolation", ["per_case", "shared"])
-def test_a_cache_and_a_store_change_no_result(
-    path: Path, store: Literal["memory", "sqlite"], isolation: str
-) -> None:
+def test_a_cache_changes_no_result(path: Path, streams: tuple[str, ...], isolation: str) -> None:
     fixture = asking(6, isolation=isolation)
-    plain = without_times(pipeline.run_cases(fixture, HashEmbedder(), quiet=True))
+    plain = without_times(asked(fixture, HashEmbedder(), *streams))
     assert plain["ids"].map(len).min() >= 3
     for _ in range(2):  # the first fills the cache, the second reads it
         cached = CachedEmbedder(HashEmbedder(), path)
-        rows = pipeline.run_cases(fixture, cached, store=store, quiet=True)
+        rows = asked(fixture, cached, *streams)
         pd.testing.assert_frame_equal(without_times(rows), plain)
     assert cached.computed == 0
 

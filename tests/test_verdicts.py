@@ -14,16 +14,16 @@ import pandas as pd
 import pytest
 import tomlkit
 from builders import result_of, right, silent, wrong
-from conftest import ROOT
+from conftest import PROBES, ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recall_core import config, fixtures, runs
-from recall_core.config import Floor
+from recall_core import catalogue, config, fixtures, path_study, pipeline, runs
+from recall_core.config import Floor, PagesConfig
 from recall_core.gates import Gate
 from recall_core.night import floors, ratchet, verdicts
-from recall_core.night.verdicts import Verdict
+from recall_core.night.verdicts import State, Verdict
 from recall_core.records import InputError, RecallError
 
 DAY = date(2026, 7, 31)
@@ -85,43 +85,137 @@ RESULT = result_of(
 @pytest.mark.parametrize(
     ("floor", "state", "said"),
     [
-        (Floor(embedder="hash", metric="recall@1", min=0.6666), "holds", "(2/3)"),
-        (Floor(embedder="hash", metric="recall@1", min=0.7), "broken", "3.3 points below"),
-        (Floor(embedder="hash", metric="recall@1", slice="lang=ru", min=1.0), "holds", "of lang=ru"),
-        (Floor(embedder="hash", metric="false_recall", max=0.5), "broken", "50.0 points above"),
-        (Floor(embedder="hash", metric="false_recall", max=1.0), "holds", "at most 100.00%"),
-        (Floor(embedder="hash", metric="recall@1", slice="lang=de", min=0.0), "broken", "no such case"),
-        (Floor(embedder="mini", metric="recall@1", min=0.0), "missing", "there is no result"),
+        (Floor(path="hash", metric="recall@1", min=0.6666), "holds", "(2/3)"),
+        (Floor(path="hash", metric="recall@1", min=0.7), "broken", "3.3 points below"),
+        (Floor(path="hash", metric="recall@1", slice="lang=ru", min=1.0), "holds", "of lang=ru"),
+        (Floor(path="hash", metric="false_recall", max=0.5), "broken", "50.0 points above"),
+        (Floor(path="hash", metric="false_recall", max=1.0), "holds", "at most 100.00%"),
+        (Floor(path="hash", metric="recall@1", slice="lang=de", min=0.0), "broken", "no such case"),
+        (Floor(path="mini", metric="recall@1", min=0.0), "missing", "there is no result"),
     ],
 )
-def test_a_floor_is_held_against_its_metric_embedder_and_slice(floor: Floor, state: str, said: str) -> None:
+def test_a_floor_is_held_against_its_metric_path_and_slice(floor: Floor, state: str, said: str) -> None:
     (verdict,) = floors.judged([floor], [RESULT])
     assert verdict.state == state
     assert said in verdict.said
 
 
-def test_the_wiki_has_its_floors_too() -> None:
-    pages = config.PagesConfig(vault="v", probes="p", floor=0.7)
-    tables = {
-        "verdicts": pd.DataFrame(
-            {"mode": ["keyword", "hybrid"], "hits": [7, 6], "n": [10, 10], "lost": ["", "p1 p2"]}
-        ),
-        "modes": pd.DataFrame({"mode": ["keyword", "hybrid"], "hits": [7, 6], "n": [10, 10]}),
-        "below": pd.DataFrame({"case_id": ["p1"]}),
+# Where paths are compared
+
+Count = tuple[int, int, str]
+
+
+def pages_config(**more: Any) -> PagesConfig:
+    return PagesConfig(fixture="p.json", **more)
+
+
+def tables(
+    keyword: Count, hybrid: Count, found: tuple[int, int] | None = None, lost: str = "w1 w2"
+) -> dict[str, pd.DataFrame]:
+    """`held_to` of both; `found`: what they find of all cases, what is held to unless given.
+
+    `lost`: what the words find and the other does not.
+    """
+    both = ["keyword", "hybrid"]
+    held = pd.DataFrame([keyword, hybrid], columns=["hits", "n", "lost"])
+    below = [{"path": "hybrid", "case_id": id_, "query": "?"} for id_ in lost.split()]
+    return {
+        "held_to": held.assign(path=both),
+        "paths": pd.DataFrame({"path": both, "hits": found or (keyword[0], hybrid[0])}),
+        "below": pd.DataFrame(below, columns=["path", "case_id", "query"]),
     }
-    found = floors.judged_pages(pages, tables)
-    assert [verdict.state for verdict in found] == ["holds", "broken", "broken"]
-    assert found[1].said.endswith("wanted at least 70.0%; lost: p1 p2")
-    assert found[2].said.endswith("found by words alone and lost by hybrid: p1")
-    assert [one.state for one in floors.judged_pages(pages, None)] == ["missing"]
-    free = pages.model_copy(update={"hybrid_below_keyword": True})
-    assert len(floors.judged_pages(free, tables)) == 2
+
+
+def judged(settings: PagesConfig, made: dict[str, pd.DataFrame] | None) -> dict[str, tuple[State, str]]:
+    """(state, what is said) by what was demanded."""
+    found = floors.judged_pages(settings, made)
+    assert {(verdict.group, verdict.subject) for verdict in found} == {("floor", "pages")}
+    return {verdict.what: (verdict.state, verdict.said) for verdict in found}
+
+
+def states(settings: PagesConfig, made: dict[str, pd.DataFrame] | None) -> dict[str, State]:
+    return {what: state for what, (state, _) in judged(settings, made).items()}
+
+
+HOLDING = {"recall@5, keyword": "holds", "recall@5, hybrid": "holds", "hybrid not below keyword": "holds"}
+
+
+def test_floors_that_hold_say_so_and_name_nothing_lost() -> None:
+    found = judged(pages_config(), tables((7, 10, "a b c"), (14, 20, "x")))
+    assert {what: state for what, (state, _) in found.items()} == HOLDING
+    assert not [said for _, said in found.values() if "lost" in said]
+    assert states(pages_config(), tables((10, 10, ""), (10, 10, ""))) == HOLDING
+
+
+def test_a_broken_floor_names_the_cases_that_were_lost() -> None:
+    found = judged(pages_config(), tables((6, 10, "a b c d"), (14, 20, "x")))
+    assert found["recall@5, keyword"] == (
+        "broken",
+        "pages, keyword recall@5: 60.0% (6/10) [31, 83], wanted at least 70.0%; lost: a b c d",
+    )
+    assert found["recall@5, hybrid"][0] == "holds"
+    both = judged(pages_config(floor=0.9), tables((8, 10, "a b"), (16, 20, "c d e f")))
+    assert both["recall@5, keyword"][0] == both["recall@5, hybrid"][0] == "broken"
+    assert both["recall@5, hybrid"][1].endswith("lost: c d e f")
+
+
+@pytest.mark.parametrize(("hits", "state"), [(6, "broken"), (7, "holds"), (8, "holds")])
+def test_a_floor_holds_where_it_is_met_exactly(hits: int, state: str) -> None:
+    # 0.07 * 100 is a little more than 7 in floating point.
+    found = states(pages_config(floor=0.07), tables((hits, 100, ""), (100, 100, "")))
+    assert found["recall@5, keyword"] == state
+
+
+def test_no_path_must_find_less_than_the_first() -> None:
+    both = tables((10, 10, ""), (20, 20, ""), found=(18, 17))
+    assert judged(pages_config(), both)["hybrid not below keyword"] == (
+        "broken",
+        "pages: hybrid finds 17, keyword 18; found by keyword and lost by hybrid: w1 w2",
+    )
+    assert "hybrid not below keyword" not in states(pages_config(below_first=True), both)
+    assert states(pages_config(), tables((10, 10, ""), (20, 20, ""), found=(17, 17))) == HOLDING
+
+
+def test_each_path_but_the_first_is_held_against_it_and_its_own_losses_are_named() -> None:
+    names = ["keyword", "one", "two"]
+    made = {
+        "held_to": pd.DataFrame({"path": names, "hits": 9, "n": 10, "lost": ""}),
+        "paths": pd.DataFrame({"path": names, "hits": [8, 7, 6]}),
+        "below": pd.DataFrame({"path": ["one", "two", "two"], "case_id": ["a", "b", "c"], "query": "?"}),
+    }
+    found = judged(pages_config(paths=names, top_k=3), made)
+    assert list(found)[:3] == [f"recall@3, {name}" for name in names]
+    assert found["one not below keyword"][1].endswith("lost by one: a")
+    assert found["two not below keyword"][1].endswith("lost by two: b c")
+
+
+@pytest.mark.parametrize("below", [["path", "case_id", "query"], []])
+def test_where_no_path_loses_anything_the_table_of_what_is_lost_is_empty(below: list[str]) -> None:
+    made = tables((10, 10, ""), (20, 20, ""), lost="") | {"below": pd.DataFrame([], columns=below)}
+    assert states(pages_config(), made) == HOLDING
+
+
+def test_paths_that_were_not_compared_are_missing() -> None:
+    assert states(pages_config(top_k=3), None) == {"recall@3": "missing"}
+
+
+def test_the_floors_hold_on_the_pages_we_ship() -> None:
+    probes = fixtures.load(PROBES)
+    opened = [catalogue.open_path(name, ROOT, quiet=True) for name in ("keyword", "hybrid")]
+    results = [pipeline.evaluate(probes, path, gate=Gate(0.0), top_k=5, quiet=True) for path in opened]
+    made = {
+        "held_to": path_study.held_to(results, {path.name: path.options.streams for path in opened}),
+        "paths": path_study.side_by_side(results, probes),
+        "below": path_study.below(results[0], results[1:]),
+    }
+    assert states(pages_config(), made) == HOLDING
+    assert sorted(states(pages_config(floor=1.0), made).values()) == ["broken", "broken", "holds"]
 
 
 TOML = """\
 # The first line is a comment.
 fixture = "data/notes/recall_v1.json"
-embedders = ["hash"]  # no model
+measure = ["hash"]  # no model
 
 [gate]
 min_score = 0.55   # as shipped
@@ -129,18 +223,18 @@ delta = 0.008
 
 # Two floors and a ceiling.
 [[floors]]
-embedder = "hash"
+path = "hash"
 metric = "recall@1"
 min = 0.25  # set by hand
 
 [[floors]]
-embedder = "hash"
+path = "hash"
 metric = "recall@1"
 slice = "lang=ru"
 min = 1.0
 
 [[floors]]
-embedder = "hash"
+path = "hash"
 metric = "false_recall"
 max = {ceiling}
 
@@ -159,7 +253,7 @@ def project(folder: Path, text: str = TOML.format(ceiling=1.0), result: Any = RE
     report = folder / "reports/2026-07-31"
     report.mkdir(parents=True)
     (report / "manifest.json").write_text(json.dumps(manifest))
-    (report / "metrics.json").write_text(json.dumps({"notes": [runs.metrics(result)]}))
+    (report / "metrics.json").write_text(json.dumps({"runs": [runs.metrics(result) | {"name": result.path}]}))
     return report
 
 
@@ -190,23 +284,30 @@ def test_a_ceiling_comes_down(tmp_path: Path) -> None:
     assert floors.judged(settings.floors[2:], [quiet])[0].state == "holds"
 
 
-def test_the_floor_of_the_wiki_is_raised_to_its_lowest_mode(tmp_path: Path) -> None:
-    text = TOML.format(ceiling=1.0) + '\n[pages]\nvault = "v"\nprobes = "p"\nfloor = 0.7  # of each\n'
+def test_the_floor_of_the_pages_is_raised_to_their_lowest_path(tmp_path: Path) -> None:
+    text = TOML.format(ceiling=1.0) + '\n[pages]\nfixture = "p.json"\nfloor = 0.7  # of each\n'
     report = project(tmp_path, text)
     metrics = json.loads((report / "metrics.json").read_text())
-    modes = [{"mode": "keyword", "hits": 9, "n": 11}, {"mode": "hybrid", "hits": 10, "n": 11}]
-    (report / "metrics.json").write_text(json.dumps(metrics | {"pages": {"verdicts": modes}}))
+    held = [{"path": "keyword", "hits": 9, "n": 11}, {"path": "hybrid", "hits": 10, "n": 11}]
+    (report / "metrics.json").write_text(json.dumps(metrics | {"pages": {"held_to": held}}))
     assert ratchet.tighten(tmp_path, report)[-1] == "pages, floor: 0.7 to 0.8181"
     assert "floor = 0.8181  # of each" in (tmp_path / "recall.toml").read_text()
 
 
 def test_floors_written_in_one_line_are_raised_too(tmp_path: Path) -> None:
-    text = 'floors = [{ embedder = "hash", metric = "recall@1", min = 0.1 }] # here\n'
+    text = 'floors = [{ path = "hash", metric = "recall@1", min = 0.1 }] # here\n'
     report = project(tmp_path, text)
     ratchet.tighten(tmp_path, report)
     held = (tmp_path / "recall.toml").read_text()
     assert tomllib.loads(held)["floors"][0]["min"] == 0.6666
     assert held.endswith("# here\n")
+
+
+def test_only_a_run_of_the_notes_raises_a_floor_of_its_path(tmp_path: Path) -> None:
+    report = project(tmp_path)
+    metrics = json.loads((report / "metrics.json").read_text())
+    (report / "metrics.json").write_text(json.dumps({"runs": [metrics["runs"][0] | {"name": "pages/hash"}]}))
+    assert ratchet.tighten(tmp_path, report) == []
 
 
 def change(report: Path, **changed: Any) -> None:
@@ -227,6 +328,9 @@ def test_a_report_of_something_else_raises_nothing(tmp_path: Path) -> None:
     change(report, **manifest)
     (tmp_path / "recall.toml").write_text(before.replace("delta = 0.008", "delta = 0.01"))
     with pytest.raises(InputError, match="with other settings of 'gate'"):
+        ratchet.tighten(tmp_path, report)
+    (tmp_path / "recall.toml").write_text(before + "\n[paths.hybrid]\nk = 2\n")
+    with pytest.raises(InputError, match="with other settings of 'paths'"):
         ratchet.tighten(tmp_path, report)
     with pytest.raises(RecallError, match="holds no report"):
         ratchet.tighten(tmp_path, tmp_path)

@@ -7,15 +7,14 @@ from collections import Counter
 import pytest
 from conftest import PROBES, WIKI
 
-from recall_core import probes, streams
-from recall_core.probes import Probe
-from recall_core.records import Memory
+from recall_core import fixtures, fusion, streams
+from recall_core.path_study import CLAIM
+from recall_core.records import Case, Memory, Ranking
 from recall_core.store import SqliteStore
 from recall_core.vault import Vault
-from recall_core.wiki import Found, Options, Wiki
 
 KINDS = ("direct", "paraphrase", "entity", "link", "observation", "superseded", "nothing")
-IDS = [probe["id"] for probe in json.loads(PROBES.read_text(encoding="utf-8"))["probes"]]
+IDS = [probe["id"] for probe in json.loads(PROBES.read_text(encoding="utf-8"))["cases"]]
 REPLACED = [
     ("decisions/ids-uuid-v4.md", "decisions/ids-uuid-v7.md"),
     ("decisions/sync-last-write-wins.md", "decisions/sync-hybrid-clock.md"),
@@ -34,20 +33,41 @@ CYRILLIC = re.compile("[а-яё]", re.I)
 
 
 @pytest.fixture(scope="module")
-def asked(wiki_memories: list[Memory]) -> dict[str, Probe]:
-    return {probe.id: probe for probe in probes.load(PROBES, wiki_memories).probes}
+def asked() -> dict[str, Case]:
+    return {case.id: case for case in fixtures.load(PROBES).cases}
 
 
 @pytest.fixture(scope="module")
-def wiki(wiki_memories: list[Memory]) -> Wiki:
+def links(wiki_memories: list[Memory]) -> streams.Links:
+    return streams.links(wiki_memories)
+
+
+@pytest.fixture(scope="module")
+def found(
+    wiki_memories: list[Memory], asked: dict[str, Case], links: streams.Links
+) -> dict[str, dict[str, Ranking]]:
+    """What each stream finds, pages and observations apart."""
     store = SqliteStore()
     store.add(wiki_memories)
-    return Wiki(store)
+    entities = streams.entity_index(memory for memory in wiki_memories if memory.kind == "page")
+    rankings = {}
+    for id_, case in asked.items():
+        keyword = streams.keyword(store, case.query, kinds=("page",))
+        entity = streams.entity(entities, case.query)
+        direct = fusion.fuse([keyword, entity])
+        reached = fusion.passed_on(direct, links, 0.5, seeds=10)
+        graph = Ranking("graph", tuple(hit for hit in reached.hits if hit.own("graph") > 0))
+        observation = streams.observation(store, case.query)
+        rankings[id_] = {"keyword": keyword, "entity": entity, "graph": graph, "observation": observation}
+    return rankings
 
 
-@pytest.fixture(scope="module")
-def found(wiki: Wiki, asked: dict[str, Probe]) -> dict[str, Found]:
-    return {id_: wiki.find(probe.query, Options()) for id_, probe in asked.items()}
+def kind(case: Case) -> str:
+    return case.tags[0]
+
+
+def claims(case: Case) -> set[str]:
+    return {tag.removeprefix(CLAIM) for tag in case.tags[1:]}
 
 
 # The wiki
@@ -134,74 +154,66 @@ def test_links_that_probes_and_readers_need_are_there(wiki_vault: Vault, source:
 
 
 @pytest.mark.parametrize(("old", "new"), REPLACED)
-def test_what_was_replaced_and_what_replaced_it_are_linked(wiki: Wiki, old: str, new: str):
-    assert new in wiki.links[old]
+def test_what_was_replaced_and_what_replaced_it_are_linked(links: streams.Links, old: str, new: str):
+    assert new in links[old]
 
 
 # The probes
 
 
-def test_there_are_probes_of_every_kind_in_both_languages(asked: dict[str, Probe]):
+def test_there_are_probes_of_every_kind_in_both_languages(asked: dict[str, Case]):
     assert len(asked) >= 120
-    kinds = Counter(probe.kind for probe in asked.values())
+    kinds = Counter(map(kind, asked.values()))
     assert set(kinds) == set(KINDS)
     assert min(kinds.values()) >= 10
     assert kinds["nothing"] >= 30
-    for kind in KINDS:
-        assert {probe.lang for probe in asked.values() if probe.kind == kind} == {"en", "ru"}
+    for name in KINDS:
+        assert {probe.lang for probe in asked.values() if kind(probe) == name} == {"en", "ru"}
 
 
-def test_a_probe_is_in_the_language_it_says(asked: dict[str, Probe]):
+def test_a_probe_is_in_the_language_it_says(asked: dict[str, Case]):
     assert {id_ for id_, p in asked.items() if (p.lang == "ru") != bool(CYRILLIC.search(p.query))} == set()
 
 
-def test_what_must_find_nothing_says_why_and_claims_no_stream(asked: dict[str, Probe]):
+def test_what_must_find_nothing_says_why_and_claims_no_stream(asked: dict[str, Case]):
     for probe in asked.values():
-        assert (probe.kind == "nothing") == (probe.expected == ())
-        assert bool(probe.streams) == bool(probe.expected)
+        assert (kind(probe) == "nothing") == (probe.expected == ())
+        assert bool(claims(probe)) == bool(probe.expected)
         assert bool(probe.silent_because) == (probe.expected == ())
 
 
-def test_no_question_is_asked_twice(asked: dict[str, Probe]):
+def test_no_question_is_asked_twice(asked: dict[str, Case]):
     assert len({probe.query.casefold() for probe in asked.values()}) == len(asked)
 
 
 @pytest.mark.parametrize("id_", IDS)
 def test_the_streams_a_probe_names_find_it_and_no_other_does(
-    id_: str, asked: dict[str, Probe], found: dict[str, Found], wiki: Wiki
+    id_: str, asked: dict[str, Case], found: dict[str, dict[str, Ranking]]
 ):
     probe = asked[id_]
-    rankings = {
-        "keyword": found[id_].keyword,
-        "entity": found[id_].entity,
-        "graph": streams.graph(wiki.links, [found[id_].keyword, found[id_].entity]),
-        "observation": found[id_].observation,
-    }
-    finding = {name for name, r in rankings.items() if {hit.id for hit in r.hits} & {*probe.expected}}
-    claimed = {*probe.streams} - {"vector"}
+    finding = {name for name, r in found[id_].items() if {hit.id for hit in r.hits} & {*probe.expected}}
+    claimed = claims(probe) - {"vector"}
     assert claimed <= finding
     # A page that happens to be linked with what was found is no claim broken.
     assert finding - {"graph"} <= claimed
 
 
 @pytest.mark.parametrize("id_", [id_ for id_ in IDS if id_.startswith("observation")])
-def test_what_only_an_observation_knows_no_page_stream_finds(id_: str, found: dict[str, Found], wiki: Wiki):
-    assert not found[id_].keyword.hits
-    assert not found[id_].entity.hits
-    answer = wiki.fuse(found[id_], Options())
-    assert answer.fell_back
-    assert answer.hits[0].id.startswith("obs-")
+def test_what_only_an_observation_knows_no_page_holds(id_: str, found: dict[str, dict[str, Ranking]]):
+    assert not found[id_]["keyword"].hits
+    assert not found[id_]["entity"].hits
+    assert found[id_]["observation"].hits[0].id.startswith("obs-")
 
 
 @pytest.mark.parametrize("id_", [id_ for id_ in IDS if id_.startswith("superseded")])
 def test_what_was_replaced_is_found_too_or_it_would_be_no_trap(
-    id_: str, asked: dict[str, Probe], found: dict[str, Found]
+    id_: str, asked: dict[str, Case], found: dict[str, dict[str, Ranking]]
 ):
     (new,) = asked[id_].expected
     (old,) = [old for old, newer in REPLACED if newer == new]
-    assert old in [hit.id for hit in found[id_].keyword.hits[:10]]
+    assert old in [hit.id for hit in found[id_]["keyword"].hits[:10]]
 
 
-def test_every_replacement_is_probed(asked: dict[str, Probe]):
-    probed = {page for probe in asked.values() if probe.kind == "superseded" for page in probe.expected}
+def test_every_replacement_is_probed(asked: dict[str, Case]):
+    probed = {page for probe in asked.values() if kind(probe) == "superseded" for page in probe.expected}
     assert probed == {new for _, new in REPLACED}

@@ -1,4 +1,4 @@
-"""Drift: what becomes of a gate when the store grows, and when the embedder is another.
+"""Drift: what becomes of a gate when the store grows, and when the path is another.
 
 A store of fifteen notes has fifteen chances of a near miss, one of four thousand has four thousand: the best
 wrong score rises with the size, and with it the runner-up. A threshold chosen in the one is not one for the
@@ -15,20 +15,17 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from tqdm import tqdm
 
-from recall_core import fixtures, gates, pipeline, scoring, signals, stats
+from recall_core import fixtures, gates, progress, scoring, signals, stats
 from recall_core.choosing import choice
 from recall_core.choosing.gate_file import Counts, GateFile
 from recall_core.choosing.learn_then_test import RefusedError
 from recall_core.choosing.loglines import log_lines
-from recall_core.embedders import Embedder
-from recall_core.passages import passages
-from recall_core.records import Case, Fixture, InputError, Memory, Ranking
-from recall_core.store import Vectors
+from recall_core.paths import ReadPath, Session
+from recall_core.pipeline import DEPTH
+from recall_core.records import Case, Fixture, InputError, Memory
 
-SIZES = (15, 60, 250, 1_000, 4_000)
+SIZES = (15, 60, 250, 1_000)
 Filler = Literal["both", "lines"]
 
 
@@ -53,7 +50,7 @@ def pool(fixture: Fixture, size: int, filler: Filler = "both", seed: int = 0) ->
 
 def sizes(
     fixture: Fixture,
-    embedder: Embedder,
+    path: ReadPath,
     gate: gates.Gate | GateFile,
     sizes: Sequence[int] = SIZES,
     *,
@@ -70,13 +67,16 @@ def sizes(
 
     Columns: `size`; counts `answerable`, `right_first` (recall@1), `answered`, `misled`, `silent`,
     `false_recall`; medians `top1_right`, `margin_right` (of the cases right first in this store),
-    `top1_silent` and `margin_silent`. Raises InputError when a size is smaller than what a case must have.
+    `top1_silent` and `margin_silent`. Without sizes, of no rows. Raises
+    InputError when a size is smaller than what a case must have.
     """
     asked = list(fixture.cases if cases is None else cases)
     shared = {memory.id for memory in fixture.filler}
     own = [[m for m in fixtures.memories_for(fixture, case) if m.id not in shared] for case in asked]
-    if not asked or not sizes:
-        raise InputError("there are no cases or no sizes; give at least one of each")
+    if not sizes:
+        return pd.DataFrame()
+    if not asked:
+        raise InputError("there are no cases; give at least one")
     largest = max(zip(map(len, own), asked, strict=True), key=lambda pair: pair[0])
     if min(sizes) < largest[0]:
         raise InputError(
@@ -84,31 +84,20 @@ def sizes(
             f"comes with; give {largest[0]} or more"
         )
     held = _filled(own, pool(fixture, max(sizes) + len(list(fixtures.all_memories(fixture))), filler, seed))
-    held = [memories[: max(sizes)] for memories in held]
-    every = list({memory.id: memory for memory in chain(*held)}.values())
-    vectors = _vectors(every, embedder, quiet)
-    scores = _similarities(vectors, embedder.embed_queries([case.query for case in asked]))
-    place = {memory.id: at for at, memory in enumerate(sorted(every, key=lambda memory: memory.id))}
-    signal = gate.signal if isinstance(gate, GateFile) else "margin"
     rows: dict[int, list[scoring.Row]] = {size: [] for size in sizes}
-    indexed: dict[int, signals.Known] = {}
+    stores: dict[int, tuple[Session, signals.Known]] = {}
     before: list[Memory] = []
-    for at, case in enumerate(tqdm(asked, desc=f"grow, {embedder.name}", unit="case", disable=quiet)):
-        found = scores[at, [place[memory.id] for memory in held[at]]].tolist()
-        if signal in signals.MEASURED and own[at] != before:
-            indexed = {
-                size: signals.known(held[at][:size], _only(vectors, held[at][:size])) for size in sizes
-            }
-            before = own[at]
-        for size in sizes:
-            ids = [memory.id for memory in held[at][:size]]
-            ranking = Ranking.of("vector", zip(ids, found[:size], strict=True))
-            more = (
-                signals.signals_of(case.query, case.lang, ranking, indexed[size])
-                if indexed
-                else signals.UNMEASURED
-            )
-            rows[size].append(scoring.score_case(case, ranking, depth=3, signals=more))
+    with progress.bar(len(asked), f"grow, {path.name}", "case", quiet=quiet) as bar:
+        for at, case in enumerate(asked):
+            if not stores or own[at] != before:
+                parts = {size: held[at][:size] for size in sizes}
+                stores = {size: (path.open(part), signals.known(part)) for size, part in parts.items()}
+                before = own[at]
+            for size, (session, known) in stores.items():
+                ranking = session.search(case.query, DEPTH)
+                told = signals.signals_of(case.query, case.lang, ranking, known)
+                rows[size].append(scoring.score_case(case, ranking, depth=3, signals=told))
+            bar.update(1)
     return pd.DataFrame([{"size": size, **_measured(scoring.frame(rows[size]), gate)} for size in sizes])
 
 
@@ -119,29 +108,6 @@ def _filled(own: Sequence[Sequence[Memory]], added: Pool) -> list[list[Memory]]:
         known = {memory.text for memory in memories}
         found.append([*memories, *(memory for memory in added.memories if memory.text not in known)])
     return found
-
-
-def _vectors(memories: Sequence[Memory], embedder: Embedder, quiet: bool | None) -> Vectors:
-    """Every passage of the memories, each distinct text embedded once."""
-    parts = [(m.id, text) for m in sorted(memories, key=lambda m: m.id) for text in passages(m)]
-    row = {text: at for at, text in enumerate(dict.fromkeys(text for _, text in parts))}
-    matrix = pipeline.embed_passages(embedder, list(row), quiet=quiet).astype(np.float64)
-    return Vectors(tuple(id_ for id_, _ in parts), np.array([row[text] for _, text in parts]), matrix)
-
-
-def _only(vectors: Vectors, memories: Sequence[Memory]) -> Vectors:
-    """The vectors of some memories. The matrix is shared."""
-    wanted = {memory.id for memory in memories}
-    kept = np.array([id_ in wanted for id_ in vectors.ids])
-    ids = tuple(id_ for id_, keep in zip(vectors.ids, kept, strict=True) if keep)
-    return Vectors(ids, vectors.row_of[kept], vectors.matrix)
-
-
-def _similarities(vectors: Vectors, queries: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(queries, memories by id) cosines, of each memory its best passage, as `streams.vector` scores."""
-    cosine = (queries.astype(np.float64) @ vectors.matrix.T).astype(np.float32)[:, vectors.row_of]
-    first = [at for at, id_ in enumerate(vectors.ids) if not at or vectors.ids[at - 1] != id_]
-    return np.asarray(np.maximum.reduceat(cosine, first, axis=1), dtype=np.float32)
 
 
 def _measured(rows: pd.DataFrame, gate: gates.Gate | GateFile) -> dict[str, object]:
@@ -165,13 +131,13 @@ def _measured(rows: pd.DataFrame, gate: gates.Gate | GateFile) -> dict[str, obje
 
 @dataclass(frozen=True)
 class Transfer:
-    """A gate chosen on one embedder, used with another, on purpose and against `GateFile.check`.
+    """A gate chosen on one path, used with another, on purpose and against `GateFile.check`.
 
-    Counts on the test half: `home` with its own embedder, `lent` with the other, `own` what the other's own
+    Counts on the test half: `home` with its own path, `lent` with the other, `own` what the other's own
     choice does there (None: refused, as `own_said` tells).
     """
 
-    embedder: str
+    path: str
     other: str
     home: Counts
     lent: Counts
@@ -189,7 +155,7 @@ class Transfer:
                 f"answered {stats.share(self.own.answered, self.own.answerable)}"
             )
         return (
-            f"WRONG EMBEDDER: the gate of {self.embedder} on {self.other}: false recall {false}, answered "
+            f"WRONG PATH: the gate of {self.path} on {self.other}: false recall {false}, answered "
             f"{answered}, where at home it has {stats.share(self.home.false_recall, self.home.silent)} and "
             f"{stats.share(self.home.answered, self.home.answerable)}; {own}"
         )
@@ -201,7 +167,7 @@ def transfer(rows_a: pd.DataFrame, rows_b: pd.DataFrame, gate: GateFile, other: 
     Both are scored cases of one fixture that `split.mark` marked. Raises InputError when they are not.
     """
     if set(rows_a["case_id"]) != set(rows_b["case_id"]):
-        raise InputError("the two runs did not ask the same cases; run both embedders on one fixture")
+        raise InputError("the two runs did not ask the same cases; ask both paths one fixture")
     home, lent = (
         choice.counts(
             rows[rows["half"] == "test"], gate.signal, gate.threshold, gate.min_score, gate.confidence
@@ -219,4 +185,4 @@ def transfer(rows_a: pd.DataFrame, rows_b: pd.DataFrame, gate: GateFile, other: 
         ).test
     except RefusedError as error:
         said = f"its own choice is refused: {error}"
-    return Transfer(gate.embedder, other, home, lent, own, said)
+    return Transfer(gate.path, other, home, lent, own, said)

@@ -1,4 +1,4 @@
-"""The gate as a file a daemon can read: what opens it, for which embedder, and what was promised of it.
+"""The gate as a file a daemon can read: what opens it, for which path, and what was promised of it.
 
 The rule is `top1 >= min_score` and `signal > threshold`. With the signal `margin` the threshold is the delta
 of `gates.Gate`.
@@ -53,9 +53,9 @@ class GateFile(Record):
     """Least top1 that is spoken; it was fixed before the choice."""
     threshold: Finite
     """The signal must be above it."""
-    embedder: str
+    path: str
     fingerprints: Annotated[tuple[Sha256, ...], Field(min_length=1)]
-    """The embedders it is valid for: scores of any other are on another scale."""
+    """Of the paths it is valid for: scores of any other are on another scale."""
     fixture: Id
     fixture_hash: Sha256
     memories: Count
@@ -76,14 +76,14 @@ class GateFile(Record):
         return self
 
     def check(self, fingerprint: str) -> None:
-        """Raises FingerprintError when the gate was not chosen for this embedder."""
+        """Raises FingerprintError when the gate was not chosen for this path."""
         if fingerprint not in self.fingerprints:
             own = ", ".join(known[:12] for known in self.fingerprints)
             raise FingerprintError(
-                f"this gate was chosen for the embedder {self.embedder} ({own}), and it is asked to gate "
-                f"another ({fingerprint[:12]}), whose scores are on another scale; ask with --embedder "
-                f"{self.embedder}, or choose anew with: recall gate choose --embedder NAME "
-                f"--signal {self.signal} --max-false {self.max_false:g} --confidence {self.confidence:g}"
+                f"this gate was chosen for the path {self.path} ({own}), and it is asked to gate another "
+                f"({fingerprint[:12]}), whose scores are on another scale; ask with --path {self.path}, or "
+                f"choose anew with: recall gate choose --path NAME --signal {self.signal} "
+                f"--max-false {self.max_false:g} --confidence {self.confidence:g}"
             )
 
     def opens(self, rows: pd.DataFrame) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Choosing a gate from a fixture and an embedder: the wiring of split, run, choice and file."""
+"""Choosing a gate from a fixture and a path: the wiring of split, run, choice and file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from recall_core import fixtures, pipeline, split
 from recall_core.choosing import choice, drift, learn_then_test, optimism
 from recall_core.choosing.gate_file import GateFile
-from recall_core.embedders import Embedder
+from recall_core.paths import ReadPath
 from recall_core.records import Fixture
 
 
@@ -41,20 +41,20 @@ class Study:
         ]
 
     def kinds(self) -> list[str]:
-        """False recalls of the test half for each kind of silent case: `far 0/21`."""
+        """False recalls of the test half for each tag of a silent case: `far 0/21`."""
         silent = self.rows[(self.rows["half"] == "test") & ~self.rows["answerable"].astype(bool)]
         spoken = self.file.opens(silent)
-        of_kind = {kind: np.array([kind in tags for tags in silent["tags"]]) for kind in SILENT_KINDS}
+        kinds = sorted({tag for tags in silent["tags"] for tag in tags}) or ["all"]
+        of_kind = {kind: np.array([kind in (*tags, "all") for tags in silent["tags"]]) for kind in kinds}
         return [f"{kind} {int(spoken[of].sum())}/{int(of.sum())}" for kind, of in of_kind.items()]
 
 
 RESAMPLES = 500
-SILENT_KINDS = ("far", "near_miss", "missing_fact")
 
 
 def choose(
     fixture: Fixture,
-    embedder: Embedder,
+    path: ReadPath,
     *,
     signal: str = "margin",
     max_false: float = 0.05,
@@ -65,20 +65,20 @@ def choose(
 ) -> Study:
     """Run the fixture, unless its scored `rows` are at hand, and choose its gate.
 
-    Raises RefusedError as `choice.choose` does; when the fixture is too small, before anything is embedded.
+    Raises RefusedError as `choice.choose` does; when the fixture is too small, before anything is asked.
     """
     half_of = split.halves(fixture)
     silent = sum(half_of[case.id] == "tune" and not case.answerable for case in fixture.cases)
     learn_then_test.refuse_too_few(silent, max_false, confidence)
-    rows = split.mark(pipeline.run_cases(fixture, embedder, quiet=quiet) if rows is None else rows, fixture)
+    rows = split.mark(pipeline.run_cases(fixture, path, quiet=quiet) if rows is None else rows, fixture)
     chosen = choice.choose(rows, signal, max_false=max_false, confidence=confidence)
     held = median(len(fixtures.memories_for(fixture, case)) for case in fixture.cases)
     file = GateFile(
         signal=signal,
         min_score=chosen.min_score,
         threshold=chosen.threshold,
-        embedder=embedder.name,
-        fingerprints=(embedder.fingerprint,),
+        path=path.name,
+        fingerprints=(path.fingerprint,),
         fixture=fixture.name,
         fixture_hash=fixtures.fixture_hash(fixture),
         memories=int(held),
@@ -101,18 +101,18 @@ def choose(
 
 
 def attempt(
-    fixture: Fixture, embedder: Embedder, rows: pd.DataFrame, max_false: float, confidence: float
+    fixture: Fixture, path: ReadPath, rows: pd.DataFrame, max_false: float, confidence: float
 ) -> tuple[Study | None, list[str]]:
     """The choice and what to say of it; None with the reason where no promise can be made."""
     try:
-        study = choose(fixture, embedder, max_false=max_false, confidence=confidence, rows=rows)
+        study = choose(fixture, path, max_false=max_false, confidence=confidence, rows=rows)
     except learn_then_test.RefusedError as error:
         return None, [f"refused: {error}"]
     return study, study.lines()
 
 
-def lent(study: Study | None, fixture: Fixture, other: Embedder) -> str:
-    """What the chosen gate does with another embedder, on purpose."""
+def lent(study: Study | None, fixture: Fixture, other: ReadPath) -> str:
+    """What the chosen gate does with another path, on purpose."""
     if study is None:
         return "no gate was chosen, so there is none to lend"
     rows = split.mark(pipeline.run_cases(fixture, other, quiet=True), fixture)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from recall_core import gates, signals, stats
 from recall_core.choosing import combine
 
-FEATURES = ("margin", "z", "distinct_margin", "agreement", "coverage", "subject")
-"""What the combinations are made of."""
 BASE = "margin"
 TARGETS: tuple[combine.Target, ...] = ("silent", "rest")
 
@@ -20,11 +18,15 @@ TARGETS: tuple[combine.Target, ...] = ("silent", "rest")
 def scores(rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], list[combine.Combination]]:
     """What each gate looks at, (n,) each by name: the signals, and combinations fitted on the tune half.
 
-    `rows` are scored cases that `split.mark` marked. Without scikit-learn there are no combinations.
+    `rows` are scored cases that `split.mark` marked. Signals that tell nothing apart are left out, but for
+    the margin. Without scikit-learn, or a side to tell from, there are no combinations.
     """
-    found = {name: rows[name].to_numpy(np.float64) for name in signals.SIGNALS}
+    features = signals.telling(rows)
+    found = {name: rows[name].to_numpy(np.float64) for name in dict.fromkeys([*features, BASE])}
     tune = rows[rows["half"] == "tune"]
-    fitted = [combine.fit(tune, FEATURES, target) for target in TARGETS] if combine.available() else []
+    right = tune["place"] == "right_first"
+    possible = combine.available() and features and right.any() and not tune["answerable"].all()
+    fitted = [combine.fit(tune, features, target) for target in TARGETS] if possible else []
     for combination in fitted:
         found[f"combination, against {combination.target}"] = combine.score(rows, combination)
     return found, fitted

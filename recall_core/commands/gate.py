@@ -10,7 +10,9 @@ import typer
 from recall_core import config
 from recall_core.records import InputError
 
-SIGNALS = "top1, margin, z, distinct_margin, agreement, coverage, subject"
+SIGNALS = (
+    "top1, margin, distinct_margin, keyword_score, vector_score, vector_margin, agreement, coverage, subject"
+)
 app = typer.Typer(help="Gates: choose one that keeps a promise.", no_args_is_help=True)
 
 
@@ -22,7 +24,7 @@ def _gates() -> None:
 @app.command("choose")
 def gate_choose(
     fixture: Annotated[Path | None, typer.Option(help="Default: what recall.toml says under choice.")] = None,
-    embedder: Annotated[str | None, typer.Option(help="Default: what recall.toml says under choice.")] = None,
+    path: Annotated[str | None, typer.Option(help="Default: what recall.toml says under choice.")] = None,
     signal: Annotated[str, typer.Option(help=f"What must be above the threshold: {SIGNALS}.")] = "margin",
     max_false: Annotated[float, typer.Option(help="Promise: at most this share of false recall ...")] = 0.05,
     confidence: Annotated[float, typer.Option(help="... with this confidence.")] = 0.9,
@@ -36,11 +38,11 @@ def gate_choose(
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {out.parent}; make it, or name another")
     settings = config.load(root / config.NAME)
-    shipped = settings.choice or config.ChoiceConfig(fixture=settings.fixture)
-    name, cases = embedder or shipped.embedder, fixtures.load(fixture or root / shipped.fixture)
+    shipped = next(iter(settings.choice), config.ChoiceConfig(fixture=settings.fixture))
+    name, cases = path or shipped.path, fixtures.load(fixture or root / shipped.fixture)
     study = gate_study.choose(
         cases,
-        catalogue.open_cached(name, root),
+        catalogue.open_path(name, root, settings),
         signal=signal,
         max_false=max_false,
         confidence=confidence,

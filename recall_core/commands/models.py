@@ -33,11 +33,11 @@ def models_pull(
     names: Annotated[list[str] | None, typer.Argument(help="Default: those recall.toml names.")] = None,
 ) -> None:
     """Fetch models and check their hashes. What is here already is not fetched again."""
-    from recall_core import models
+    from recall_core import catalogue, models
 
     root = config.find_root()
     registry = models.load_registry(root / "models" / "registry.toml")
-    configured = [name for name in config.load(root / config.NAME).embedders if name != "hash"]
+    configured = catalogue.needed(config.load(root / config.NAME), root)
     for name in names or configured:
         folder = models.pull(models.entry_named(registry, name), root / "models")
         typer.echo(f"{name}: complete in {folder}")
@@ -78,7 +78,7 @@ def models_check(
     fixture: Annotated[Path | None, typer.Option(help="Whose texts to use. Default: recall.toml.")] = None,
 ) -> None:
     """Measure what must be true of an embedder: unit rows, the same in any batch, on any thread, again."""
-    from recall_core import fixtures, health, studies
+    from recall_core import catalogue, fixtures, health, studies
     from recall_core.records import ModelError
 
     root = config.find_root()
@@ -86,7 +86,7 @@ def models_check(
     asked = fixtures.load(fixture or root / settings.fixture)
     texts = studies.Study(asked, root, settings).texts
     queries = [case.query for case in asked.cases]
-    found = health.measure(name, root, texts, queries, settings.gate_for(name).delta)
+    found = health.measure(name, root, texts, queries, catalogue.gate_of(name, root, settings).delta)
     for check in found:
         state = "holds" if check.ok else "DOES NOT HOLD"
         typer.echo(f"{check.name:<26} {state:<14} {check.measured}")

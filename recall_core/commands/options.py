@@ -1,7 +1,8 @@
-"""What several commands ask for: an embedder, and the gate it is judged behind."""
+"""What several commands ask for: a path, and the gate it is judged behind."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,9 @@ from recall_core.records import InputError
 if TYPE_CHECKING:
     from recall_core.gates import Gate
 
+PathName = Annotated[
+    str, typer.Option("--path", help="An embedder's name, keyword, hybrid, or one of recall.toml.")
+]
 Embedder = Annotated[str, typer.Option(help="An embedder's name, as `recall models list` gives it.")]
 MinScore = Annotated[float | None, typer.Option(help="Absolute gate. Default: recall.toml.")]
 Delta = Annotated[float | None, typer.Option(help="Margin gate. Default: recall.toml.")]
@@ -25,11 +29,14 @@ def refuse_wordless(question: str) -> None:
         raise InputError(f"the question {question!r} holds no word; ask something")
 
 
-def gate(settings: config.Config, embedder: str, min_score: float | None, delta: float | None) -> Gate:
-    """The gate the embedder ships with, with what was given on the command line instead."""
+def gate(
+    name: str, root: Path, settings: config.Config, min_score: float | None, delta: float | None
+) -> Gate:
+    """The gate the path ships with, with what was given on the command line instead."""
+    from recall_core import catalogue
     from recall_core.gates import Gate
 
-    shipped = settings.gate_for(embedder)
+    shipped = catalogue.gate_of(name, root, settings)
     return Gate(
         shipped.min_score if min_score is None else min_score, shipped.delta if delta is None else delta
     )

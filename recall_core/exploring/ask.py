@@ -7,36 +7,25 @@ cells), and SQLite ties a connection to the thread that opened it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recall_core import catalogue, config, fixtures, pipeline, runs, streams, vault
-from recall_core.embedders import Embedder
+from recall_core import catalogue, config, fixtures, pipeline, runs
+from recall_core.embedders.hashing import HashEmbedder
 from recall_core.exploring import explore
-from recall_core.fusion import FusedHit
 from recall_core.gates import Gate
-from recall_core.records import (
-    Hit,
-    InputError,
-    Memory,
-    ModelError,
-    Ranking,
-    RecallError,
-    UnknownEmbedderError,
-)
-from recall_core.store import MemoryStore, SqliteStore
-from recall_core.wiki import Answer, Options, Wiki
+from recall_core.paths.local import LocalPath, LocalSession
+from recall_core.records import InputError, Memory, ModelError, Ranking, RecallError, UnknownPathError
 
 NOTES, WIKI = "notes", "wiki"
 SHELVES = (NOTES, WIKI)
-"""What can be asked: all memories of the run's fixture in one store, or the pages of recall.toml."""
-OPTIONS = {
-    NOTES: Options(streams=("keyword", "vector"), stand_out=None, fallback=False),
-    WIKI: Options(),
-}
+"""What can be asked: all memories of the run's fixture in one store, or those of [pages] in recall.toml."""
+TOP = 10
+"""Hits whose texts are kept to be shown."""
 LARGEST = 1_000
 """Memories of a case's store that are ranked anew to show its neighbours; above, the recorded hits do."""
 
@@ -45,16 +34,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Asked:
-    """One question and what came back: each stream, the fused hits, and every cosine, which the gate reads.
+    """One question and what came back: what the run's path gives, which the gate reads, each stream, and all
+    of them fused.
 
-    `embedder`: whose cosines they are; `remark`: why not those of the run's. `memories`: those found, by id.
+    `path`: by which it was asked; `remark`: why not by the run's. `memories`: those found, by id.
     """
 
     query: str
     shelf: str
-    embedder: str
-    answer: Answer
-    cosines: Ranking
+    path: str
+    ranking: Ranking
+    rankings: tuple[Ranking, ...]
+    fused: Ranking
     memories: dict[str, Memory]
     remark: str = ""
 
@@ -87,11 +78,11 @@ def open_saved(path: Path, root: Path) -> explore.Run:
     return explore.Run(f"{day}, {path.stem}", path.stem, entry["fingerprint"], gate, rows, fixture, note)
 
 
-def _recorded(metrics: Path, embedder: str) -> dict[str, Any]:
+def _recorded(metrics: Path, path: str) -> dict[str, Any]:
     """What a report's metrics hold of a run, or nothing: exploring must not stop at a damaged report."""
     try:
-        entries = json.loads(metrics.read_text(encoding="utf-8"))["notes"]
-        return next((dict(entry) for entry in entries if entry["embedder"] == embedder), {})
+        entries = json.loads(metrics.read_text(encoding="utf-8"))["runs"]
+        return next((dict(entry) for entry in entries if entry["name"] == path), {})
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
@@ -102,18 +93,18 @@ def _passed(entry: dict[str, Any]) -> int:
 
 
 class Library:
-    """Runs, embedders and stores, opened when they are first needed and kept."""
+    """Runs, paths and filled memories, opened when they are first needed and kept."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.settings = config.load(root / config.NAME)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recall")
-        self._embedders: dict[str, Embedder] = {}
-        self._wikis: dict[tuple[str, str, str], Wiki] = {}
+        self._paths: dict[str, LocalPath] = {}
+        self._filled: dict[tuple[str, str, str], LocalSession] = {}
 
     def choices(self) -> list[tuple[str, str]]:
         """(what to show, what to give `run`) of every run: those of the reports, and those to compute."""
-        names = dict.fromkeys(["hash", *self.settings.embedders])
+        names = dict.fromkeys(["hash", *self.settings.measure])
         kept = [(f"{path.parents[1].name}, {path.stem}", self.short(path)) for path in saved(self.root)]
         return [*kept, *((f"computed now, {name}", name) for name in names)]
 
@@ -122,9 +113,9 @@ class Library:
         return path.relative_to(self.root).as_posix()
 
     def run(self, wanted: str, fixture: str = "") -> explore.Run:
-        """A run by its path, or computed by the embedder of that name on a fixture.
+        """A run by its file, or computed by the read path of that name on a fixture.
 
-        Empty: the best run of the newest report, or, without reports, the hash embedder's.
+        Empty: the best run of the newest report, or, without reports, that of the hash embedder.
         """
         if not wanted:
             wanted = next((self.short(path) for path in saved(self.root)), "hash")
@@ -133,7 +124,7 @@ class Library:
         return self._one(lambda: self._compute(wanted, fixture or self.settings.fixture))
 
     def ask(self, run: explore.Run, shelf: str, query: str) -> Asked:
-        """One question of a shelf, searched with the run's embedder."""
+        """One question of a shelf, searched by the run's path."""
         if shelf not in SHELVES:
             raise InputError(f"no shelf is called {shelf!r}; there are {', '.join(SHELVES)}")
         return self._one(lambda: self._ask(run, shelf, query))
@@ -149,49 +140,42 @@ class Library:
         return self._thread.submit(work).result()
 
     def _compute(self, name: str, fixture_path: str) -> explore.Run:
-        embedder = self._embedder(name)
+        path = self._path(name)
         fixture = fixtures.load(self.root / fixture_path)
-        gate = self.settings.gate_for(name)
-        rows = pipeline.run_cases(fixture, embedder, top_k=self.settings.top_k, quiet=True)
-        return explore.Run(
-            f"computed now, {name}",
-            name,
-            embedder.fingerprint,
-            Gate(gate.min_score, gate.delta),
-            rows,
-            fixture,
-        )
+        gate = catalogue.gate_of(name, self.root, self.settings)
+        rows = pipeline.run_cases(fixture, path, top_k=self.settings.top_k, quiet=True)
+        return explore.Run(f"computed now, {name}", name, path.fingerprint, gate, rows, fixture)
 
-    def _embedder(self, name: str) -> Embedder:
-        if name not in self._embedders:
-            self._embedders[name] = catalogue.open_cached(name, self.root)
-        return self._embedders[name]
+    def _path(self, name: str) -> LocalPath:
+        if name not in self._paths:
+            self._paths[name] = catalogue.open_path(name, self.root, self.settings, quiet=True)
+        return self._paths[name]
 
     def _ask(self, run: explore.Run, shelf: str, query: str) -> Asked:
-        remark, name = "", run.embedder
+        remark, name = "", run.path
         try:
-            self._embedder(name)
-        except (ModelError, UnknownEmbedderError) as error:
+            self._path(name)
+        except (ModelError, UnknownPathError) as error:
             name = "hash"
             remark = f"Asked with the hash embedder, whose scores are on another scale: {error}"
-        wiki = self._wiki(run, shelf, name)
-        options = OPTIONS[shelf]
-        found = wiki.find(query, options)
-        answer = wiki.fuse(found, options)
-        hits: list[Hit | FusedHit] = [*answer.hits, *found.cosines.hits[:2]]
-        kept = {hit.id for hit in hits}
-        memories = {memory.id: memory for memory in wiki.store.memories() if memory.id in kept}
-        return Asked(query, shelf, name, answer, found.cosines, memories, remark)
+        session = self._session(run, shelf, name)
+        path = session.path
+        every = config.PathConfig(embedder=path.options.embedder)
+        together = replace(path, name="hybrid", options=every, embedder=path.embedder or HashEmbedder())
+        whole = self._session(run, shelf, f"{name}, every stream", together)
+        ranking, fused = session.search(query, pipeline.DEPTH), whole.search(query, pipeline.DEPTH)
+        rankings = (*whole.streams(query, pipeline.DEPTH), _graph(fused))
+        kept = {hit.id for hits in (ranking.hits[:TOP], fused.hits) for hit in hits}
+        memories = {memory.id: memory for memory in session.store.memories() if memory.id in kept}
+        return Asked(query, shelf, name, ranking, rankings, fused, memories, remark)
 
-    def _wiki(self, run: explore.Run, shelf: str, name: str) -> Wiki:
+    def _session(
+        self, run: explore.Run, shelf: str, name: str, path: LocalPath | None = None
+    ) -> LocalSession:
         key = (name, shelf, run.name if shelf == NOTES else "")
-        if key not in self._wikis:
-            embedder = self._embedder(name)
-            store = SqliteStore()
-            store.add(self._memories(run, shelf))
-            pipeline.reembed(store, embedder, quiet=True)
-            self._wikis[key] = Wiki(store, embedder)
-        return self._wikis[key]
+        if key not in self._filled:
+            self._filled[key] = (path or self._path(name)).open(self._memories(run, shelf))
+        return self._filled[key]
 
     def _memories(self, run: explore.Run, shelf: str) -> Sequence[Memory]:
         if shelf == NOTES:
@@ -200,22 +184,23 @@ class Library:
             return list(run.memories.values())
         pages = self.settings.pages
         if pages is None:
-            raise InputError(f"{config.NAME} names no wiki; add [pages] with a vault, or ask the notes")
-        read = vault.read(self.root / pages.vault).pages
-        observed = vault.read_observations(self.root / pages.observations) if pages.observations else []
-        return [*read, *observed]
+            raise InputError(f"{config.NAME} names no wiki; add [pages] with a fixture, or ask the notes")
+        return list(fixtures.all_memories(fixtures.load(self.root / pages.fixture)))
 
     def _rank(self, run: explore.Run, case_id: str) -> Ranking:
         if run.fixture is None or case_id not in run.cases:
             raise InputError("the case is not in the fixture any more")
-        embedder = self._embedder(run.embedder)
-        if embedder.fingerprint != run.fingerprint:
-            raise InputError(f"{run.embedder} gives other vectors now than when this run was made")
+        path = self._path(run.path)
+        if path.fingerprint != run.fingerprint:
+            raise InputError(f"{run.path} gives other scores now than when this run was made")
         held = fixtures.memories_for(run.fixture, run.cases[case_id])
         if len(held) > LARGEST:
             raise InputError(f"the store of this case holds {len(held)} memories, more than {LARGEST}")
-        store = MemoryStore()
-        store.add(held)
-        pipeline.reembed(store, embedder, quiet=True)
-        (query,) = embedder.embed_queries([run.cases[case_id].query])
-        return streams.vector(store, query, embedder.fingerprint)
+        return path.open(held).search(run.cases[case_id].query, len(held))
+
+
+def _graph(fused: Ranking) -> Ranking:
+    """What the links added, as a ranking."""
+    return Ranking.of(
+        "graph", ((hit.id, hit.own("graph")) for hit in fused.hits if hit.own("graph") > -math.inf)
+    )

@@ -38,7 +38,7 @@ class Run:
     """
 
     name: str
-    embedder: str
+    path: str
     fingerprint: str
     gate: Gate
     rows: pd.DataFrame

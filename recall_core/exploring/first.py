@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from recall_core import fixtures, gates, pipeline, plots, stats, streams
-from recall_core.embedders import Embedder
+from recall_core import fixtures, gates, plots, stats
 from recall_core.exploring import explore
 from recall_core.exploring.html import MEANING, SAID, note, page, ruling, tabulated
 from recall_core.gates import Gate
+from recall_core.paths import ReadPath
 from recall_core.records import Fixture, Memory
-from recall_core.store import MemoryStore
 
 
 def story(fixture: Fixture, rows: pd.DataFrame, case_id: str, gate: Gate) -> str:
@@ -82,14 +81,11 @@ def leads(rows: pd.DataFrame, ax: Axes, gate: Gate) -> Axes:
     return ax
 
 
-def try_out(question: str, notes: Sequence[str], embedder: Embedder, gate: Gate) -> str:
+def try_out(question: str, notes: Sequence[str], path: ReadPath, gate: Gate) -> str:
     """A question of a few notes given as texts: best first, and what the gate says."""
-    store = MemoryStore()
-    store.add([Memory(id=f"note {at}", text=text) for at, text in enumerate(notes, 1)])
-    pipeline.reembed(store, embedder, quiet=True)
-    (query,) = embedder.embed_queries([question])
-    ranking = streams.vector(store, query, embedder.fingerprint)
-    texts = {memory.id: memory.text for memory in store.memories()}
+    memories = [Memory(id=f"note {n}", text=text) for n, text in enumerate(notes, 1)]
+    ranking = path.open(memories).search(question, len(notes))
+    texts = {memory.id: memory.text for memory in memories}
     lines = [(f"{hit.score:.4f}", texts[hit.id]) for hit in ranking.hits]
     head = f"<h4>“{escape(question)}”</h4>"
     return page(head, tabulated(("score", "note"), lines, numbers=(0,)), ruling(gates.explain(ranking, gate)))

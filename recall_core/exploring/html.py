@@ -146,14 +146,14 @@ def flips(step: Step, before: Gate) -> str:
 
 def asked(found: Asked, gate: Gate) -> str:
     """What the gate says and why, then the fused hits with what each stream gave them, then each stream."""
-    said = gates.explain(found.cosines, gate)
-    top = found.cosines.hits[:1]
+    said = gates.explain(found.ranking, gate)
+    top = found.ranking.hits[:1]
     spoken = found.memories[top[0].id].text if top else ""
     verdict = ruling(said, spoken if said.startswith("spoken") else "") + note(found.remark)
-    fused = found.answer.hits
+    fused = found.fused.hits
     if top and fused and fused[0].id != top[0].id:
         verdict += note(
-            f"The gate reads the cosine, and so would say {top[0].id}. All streams together put "
+            f"The gate reads {found.path}, and so would say {top[0].id}. All streams together put "
             f"{fused[0].id} first."
         )
     if not fused:
@@ -171,13 +171,13 @@ def asked(found: Asked, gate: Gate) -> str:
     every = "<h4>fused: all streams together</h4>" + tabulated(
         ("", "memory", "text", "score", "from"), lines, numbers=(0, 3), words=(1,)
     )
-    filled_first = sorted(found.answer.rankings, key=lambda ranking: not ranking.hits)
+    filled_first = sorted(found.rankings, key=lambda ranking: not ranking.hits)
     streams = "".join(_stream(ranking, found) for ranking in filled_first)
     return f'{verdict}{every}<div class="streams">{streams}</div>'
 
 
 def _stream(ranking: Ranking, found: Asked) -> str:
-    head = f"<h4>{ranking.stream}" + (f", {escape(found.embedder)}" if ranking.stream == "vector" else "")
+    head = f"<h4>{ranking.stream}"
     if not ranking.hits:
         return f"<div>{head}</h4>{note('found nothing')}</div>"
     margin = ranking.hits[0].score - ranking.hits[1].score if len(ranking.hits) > 1 else math.inf

@@ -164,7 +164,7 @@ def ask(desk: Desk, question: str, shelf: str = NOTES) -> Panel:
                 shown.value = _page(show.note(str(error)))
                 row.about("", [], None)
                 return
-            hits = [hit.id for hit in kept[0].answer.hits[: show.TOP]]
+            hits = [hit.id for hit in kept[0].fused.hits[: show.TOP]]
             row.about(text.value, [kept[0].memories[id_] for id_ in hits], None)
             follow()
 

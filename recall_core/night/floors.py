@@ -19,7 +19,7 @@ def check(settings: config.Config, fixture: Fixture) -> None:
     slices = ["all", "hard", *sorted({f"lang={case.lang}" for case in fixture.cases})]
     for floor in settings.floors:
         for value, known in (
-            (floor.embedder, settings.embedders),
+            (floor.path, settings.measure),
             (floor.metric, metrics),
             (floor.slice, slices),
         ):
@@ -31,9 +31,9 @@ def check(settings: config.Config, fixture: Fixture) -> None:
 
 
 def judged(floors: Sequence[config.Floor], results: Sequence[Result]) -> list[Verdict]:
-    """A verdict a floor. A floor whose embedder has no results is missing."""
-    by_name = {result.embedder: result for result in results}
-    return [_judged(floor, by_name.get(floor.embedder)) for floor in floors]
+    """A verdict a floor. A floor whose path has no results is missing."""
+    by_name = {result.path: result for result in results}
+    return [_judged(floor, by_name.get(floor.path)) for floor in floors]
 
 
 def _judged(floor: config.Floor, result: Result | None) -> Verdict:
@@ -42,7 +42,7 @@ def _judged(floor: config.Floor, result: Result | None) -> Verdict:
     wanted = f"wanted at {'least' if floor.min is not None else 'most'} {bound:.2%}"
 
     def verdict(state: State, said: str) -> Verdict:
-        return Verdict("floor", floor.embedder, what, state, f"{floor.embedder}, {what}: {said}")
+        return Verdict("floor", floor.path, what, state, f"{floor.path}, {what}: {said}")
 
     if result is None:
         return verdict("missing", f"{wanted}, and there is no result")
@@ -58,24 +58,32 @@ def _judged(floor: config.Floor, result: Result | None) -> Verdict:
 
 
 def judged_pages(settings: config.PagesConfig, tables: Mapping[str, pd.DataFrame] | None) -> list[Verdict]:
-    """The same for the wiki: each mode's recall@5, and hybrid against keyword. Lost probes are named.
+    """The same where paths are compared: each one's recall@k, and the others against the first.
 
-    `tables`: `verdicts` and `modes` as `page_study` makes them; None where the wiki was not probed.
+    `tables`: `held_to` and `below` as `path_study` makes them; None where nothing was measured. What is lost
+    is named.
     """
+    metric = f"recall@{settings.top_k}"
     if tables is None:
-        return [Verdict("floor", "pages", "recall@5", "missing", "pages, recall@5: there is no result")]
+        return [Verdict("floor", "pages", metric, "missing", f"pages, {metric}: there is no result")]
     found = []
-    for row in tables["verdicts"].itertuples():
+    for row in tables["held_to"].itertuples():
         low = row.hits < settings.floor * row.n - 1e-9
-        said = f"pages, {row.mode} recall@5: {share(row.hits, row.n)}, wanted at least {settings.floor:.1%}"
+        said = f"pages, {row.path} {metric}: {share(row.hits, row.n)}, wanted at least {settings.floor:.1%}"
         state: State = "broken" if low else "holds"
         lost = f"; lost: {row.lost}" if low else ""
-        found.append(Verdict("floor", "pages", f"recall@5, {row.mode}", state, said + lost))
-    if settings.hybrid_below_keyword:
+        found.append(Verdict("floor", "pages", f"{metric}, {row.path}", state, said + lost))
+    if settings.below_first:
         return found
-    hits = tables["modes"].set_index("mode")["hits"]
-    said = f"pages: hybrid search finds {hits['hybrid']}, keyword search alone {hits['keyword']}"
-    state = "broken" if hits["hybrid"] < hits["keyword"] else "holds"
-    if state == "broken":
-        said += f"; found by words alone and lost by hybrid: {' '.join(tables['below']['case_id'])}"
-    return [*found, Verdict("floor", "pages", "hybrid not below keyword", state, said)]
+    hits = tables["paths"].set_index("path")["hits"]
+    first = settings.paths[0]
+    for name in settings.paths[1:]:
+        said = f"pages: {name} finds {hits[name]}, {first} {hits[first]}"
+        state = "broken" if hits[name] < hits[first] else "holds"
+        below = tables["below"]
+        if state == "broken":
+            said += (
+                f"; found by {first} and lost by {name}: {' '.join(below[below['path'] == name]['case_id'])}"
+            )
+        found.append(Verdict("floor", "pages", f"{name} not below {first}", state, said))
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from recall_core import config
+from recall_core import catalogue, config
 from recall_core.records import InputError
 
 NOTES = Path("notebooks") / "10_note_recall.ipynb"
@@ -26,8 +26,8 @@ FIGURES: Mapping[Path, Mapping[str, str]] = {
         "margins": "The margin of every case, a strip for each embedder and outcome, on one axis",
     },
     PAGES: {
-        "kinds": "Probes found within five by keyword and by hybrid search, for each kind of probe",
-        "subsets": "Recall at five of every subset of streams against all of them, with its interval",
+        "kinds": "Cases found within k by each path, for each kind of case",
+        "parts": "Recall at k of the path with one thing changed at a time, with its interval",
     },
     GATES: {
         "grid": "Answered and false recalls of every min_score and delta, and their frontier with its band",
@@ -48,12 +48,12 @@ class Job:
     section: Literal["notes", "embedders", "pages", "gates"]
     parameters: Mapping[str, Any]
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The embedders it opens."""
+    def needs(self, root: Path, settings: config.Config) -> tuple[str, ...]:
+        """The embedders of the paths that it asks."""
         given = self.parameters
-        named = (*given.get("embedders", ()), given.get("embedder"), given.get("other"))
-        return tuple(name for name in named if name)
+        named = (*given.get("embedders", ()), *given.get("paths", ()), given.get("path"), given.get("other"))
+        used = [catalogue.embedder_of(name, root, settings) for name in named if name]
+        return tuple(dict.fromkeys(name for name in used if name))
 
     @property
     def figures(self) -> list[tuple[str, str]]:
@@ -64,12 +64,12 @@ class Job:
         ]
 
 
-def chosen(settings: config.Config, only: Sequence[str]) -> list[Job]:
+def chosen(settings: config.Config, root: Path, only: Sequence[str]) -> list[Job]:
     """Those of the planned jobs that were asked for by name; all, if none was.
 
     Raises InputError for a name that no job has.
     """
-    every = planned(settings)
+    every = planned(settings, root)
     unknown = sorted(set(only) - {job.name for job in every})
     if unknown:
         known = ", ".join(job.name for job in every)
@@ -77,22 +77,23 @@ def chosen(settings: config.Config, only: Sequence[str]) -> list[Job]:
     return [job for job in every if not only or job.name in only]
 
 
-def planned(settings: config.Config) -> list[Job]:
+def planned(settings: config.Config, root: Path) -> list[Job]:
     """The jobs of a night, in the order of the report."""
-    jobs = [_notes(settings, name) for name in settings.embedders]
-    compared = [name for name in settings.embedders if name != "hash"]
-    if compared:
+    jobs = [_notes(settings, root, name) for name in settings.measure]
+    known = catalogue.names(root)
+    if compared := [name for name in settings.measure if name in known and name != "hash"]:
         jobs.append(_embedders(settings, compared))
-    if settings.pages:
-        jobs.append(_pages(settings.pages))
-    if settings.choice:
-        jobs.append(_gates(settings, settings.choice))
+    if pages := settings.pages:
+        parameters = {"fixture": pages.fixture, "paths": list(pages.paths), "top_k": pages.top_k}
+        jobs.append(Job("pages", PAGES, "pages", parameters))
+    for at, choice in enumerate(settings.choice, 1):
+        jobs.append(_gates(settings, root, choice, "gates" if at == 1 else f"gates-{at}"))
     return jobs
 
 
-def _notes(settings: config.Config, name: str) -> Job:
-    gate = settings.gate_for(name)
-    parameters = {"embedder": name, "min_score": gate.min_score, "delta": gate.delta}
+def _notes(settings: config.Config, root: Path, name: str) -> Job:
+    gate = catalogue.gate_of(name, root, settings)
+    parameters = {"path": name, "min_score": gate.min_score, "delta": gate.delta}
     return Job(name, NOTES, "notes", _common(settings) | parameters)
 
 
@@ -100,17 +101,11 @@ def _embedders(settings: config.Config, compared: Sequence[str]) -> Job:
     return Job("embedders", EMBEDDERS, "embedders", _common(settings) | {"embedders": list(compared)})
 
 
-def _pages(pages: config.PagesConfig) -> Job:
-    wanted = ("vault", "probes", "embedder", "method", "k", "weights")
-    parameters = {name: getattr(pages, name) for name in wanted}
-    return Job("pages", PAGES, "pages", parameters | {"observations": pages.observations or ""})
-
-
-def _gates(settings: config.Config, choice: config.ChoiceConfig) -> Job:
-    gate = settings.gate_for(choice.embedder)
+def _gates(settings: config.Config, root: Path, choice: config.ChoiceConfig, name: str) -> Job:
+    gate = catalogue.gate_of(choice.path, root, settings)
     parameters = choice.model_dump() | {"min_score": gate.min_score, "delta": gate.delta or 0.0}
-    return Job("gates", GATES, "gates", parameters | {"sizes": list(choice.sizes)})
+    return Job(name, GATES, "gates", parameters | {"sizes": list(choice.sizes)})
 
 
 def _common(settings: config.Config) -> dict[str, Any]:
-    return {"fixture": settings.fixture, "store": settings.store, "top_k": settings.top_k}
+    return {"fixture": settings.fixture, "top_k": settings.top_k}

@@ -34,7 +34,7 @@ def checked(order: Order) -> tuple[Fixture, list[jobs.Job]]:
     """The fixture and the jobs of a night. Raises InputError for what is wrong with what was given."""
     fixture = _checked_fixture(order.root, order.settings)
     _check_names(order.root, order.settings, fixture)
-    planned = jobs.chosen(order.settings, order.only)
+    planned = jobs.chosen(order.settings, order.root, order.only)
     if order.only:
         _refuse_partial_over_whole(order.reports / order.day.isoformat())
     return fixture, planned
@@ -94,13 +94,21 @@ def _checked_fixture(root: Path, settings: config.Config) -> Fixture:
 
 
 def _check_names(root: Path, settings: config.Config, fixture: Fixture) -> None:
-    known = catalogue.names(root)
-    used = {*settings.embedders, *settings.gates, *(floor.embedder for floor in settings.floors)}
-    unknown = sorted(used - set(known))
-    if unknown:
+    embedders = catalogue.names(root)
+    paths = catalogue.options_by_name(settings)
+    known = [*embedders, *paths]
+    chosen = [name for choice in settings.choice for name in (choice.path, choice.other) if name]
+    compared = settings.pages.paths if settings.pages else ()
+    floors_on = [floor.path for floor in settings.floors]
+    used = {*settings.measure, *settings.gates, *floors_on, *compared, *chosen}
+    if unknown := sorted(used - {*known}):
+        raise ConfigError(f"{config.NAME}: no path is called {', '.join(unknown)}; known: {', '.join(known)}")
+    if odd := sorted({path.embedder for path in paths.values()} - {*embedders}):
         raise ConfigError(
-            f"{config.NAME}: no embedder is called {', '.join(unknown)}; known: {', '.join(known)}"
+            f"{config.NAME}: no embedder is called {', '.join(odd)}; known: {', '.join(embedders)}"
         )
+    if both := sorted({*settings.paths} & {*embedders}):
+        raise ConfigError(f"{config.NAME}: [paths.{both[0]}] has the name of an embedder; give it another")
     floors.check(settings, fixture)
 
 
@@ -119,7 +127,7 @@ def _refuse_partial_over_whole(folder: Path) -> None:
 def _judge(order: Order, planned: Sequence[jobs.Job], night: Night) -> None:
     ran = {job.name for job in planned}
     night.verdicts += floors.judged(
-        [floor for floor in order.settings.floors if floor.embedder in ran], night.results
+        [floor for floor in order.settings.floors if floor.path in ran], night.results
     )
     if order.settings.pages and "pages" in ran:
         night.verdicts += floors.judged_pages(order.settings.pages, night.tables.get("pages"))
@@ -141,7 +149,9 @@ def _compare(order: Order, line: Mapping[str, Any], night: Night, log: nightlog.
     except RecallError as error:
         log.say(str(error))
         baseline = None
-    night.changes = changes.since(order.reports, lines, line, night.rows, baseline)
+    night.changes = changes.since(
+        order.reports, lines, line, {name: run.rows for name, run in night.runs.items()}, baseline
+    )
 
 
 def _write_report(
@@ -156,17 +166,18 @@ def _write_report(
     """Write the report into `work`; returns its line for the history."""
     shutil.rmtree(work / "parts", ignore_errors=True)
     settings, root = order.settings, order.root
-    manifest = provenance.manifest(root, settings, fixture, night.results, started)
+    manifest = provenance.manifest(root, settings, fixture, night.runs, started)
     manifest |= {
         "date": order.day.isoformat(),
-        "path": f"full-scan cosine, {settings.store} store, top {settings.top_k}",
         "threads": order.threads(planned),
         "only": list(order.only),
         "seconds": night.seconds,
         "missing": night.missing,
         "broken_floors": [],
     }
-    metrics: dict[str, Any] = {"notes": [runs.metrics(result) for result in night.results]}
+    metrics: dict[str, Any] = {
+        "runs": [runs.metrics(run) | {"name": name} for name, run in night.runs.items()]
+    }
     metrics |= {name: runs.records(tables) for name, tables in night.tables.items()}
     _compare(order, history.line_of(manifest, metrics), night, log)
     _judge(order, planned, night)
@@ -179,7 +190,7 @@ def _write_report(
         floors=len(night.demands),
         missing=night.missing,
         texts={memory.id: memory.text for memory in fixtures.all_memories(fixture)},
-        failures={result.embedder: pipeline.failures(fixture, result.rows) for result in night.results},
+        failures={result.path: pipeline.failures(fixture, result.rows) for result in night.results},
         figures={job.name: job.figures for job in planned},
         tables=night.tables,
         changes=night.changes,

@@ -28,10 +28,10 @@ class Night:
     report: Path
     log: Path
     results: list[runs.Result] = field(default_factory=list)
+    others: dict[str, runs.Result] = field(default_factory=dict)
+    """Of other fixtures than the notes', by job and path: `pages/hybrid`."""
     tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
-    """What the notebooks of each section of the report left, by section."""
-    modes: dict[str, pd.DataFrame] = field(default_factory=dict)
-    """The scored probes of each mode of the wiki, as its notebook left them."""
+    """What the notebooks that make tables left, by job."""
     verdicts: list[Verdict] = field(default_factory=list)
     changes: changes.Changes = field(default_factory=changes.Changes)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -42,9 +42,9 @@ class Night:
     """Dates of the old reports that made room."""
 
     @property
-    def rows(self) -> dict[str, pd.DataFrame]:
-        """The scored cases of each embedder and each mode, by the name that the history knows it by."""
-        return {result.embedder: result.rows for result in self.results} | self.modes
+    def runs(self) -> dict[str, runs.Result]:
+        """Every run, by the name that the history knows it by."""
+        return {result.path: result for result in self.results} | self.others
 
     @property
     def demands(self) -> list[Verdict]:
@@ -89,11 +89,12 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
 
     One that fails is named in `night.missing`; the others go on.
     """
-    absent = _pull(order, plan.needed(planned), log)
+    absent = _pull(order, plan.needed(order.root, order.settings, planned), log)
+    needs = {job.name: job.needs(order.root, order.settings) for job in planned}
     failed = {
-        job.name: "; ".join(absent[name] for name in job.needs if name in absent)
-        for job in planned
-        if absent.keys() & set(job.needs)
+        name: "; ".join(absent[one] for one in needed if one in absent)
+        for name, needed in needs.items()
+        if absent.keys() & {*needed}
     }
     tasks = [
         workers.Task(
@@ -106,7 +107,7 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
         if job.name not in failed
     ]
     last = _last_seconds(order.reports)
-    unknown = {job.name: LONG * len(job.needs) for job in planned}
+    unknown = {name: LONG * len(needed) for name, needed in needs.items()}
     failed |= workers.run_all(
         sorted(tasks, key=lambda task: -last.get(task.name, unknown[task.name])),
         order.root,
@@ -153,17 +154,18 @@ def _collect(job: jobs.Job, work: Path, night: Night) -> str:
     """Take up what a notebook left. Why it cannot be used, or an empty string."""
     part = work / "parts" / job.name
     try:
-        found = runs.read(part) if job.section == "notes" else runs.read_tables(part)
+        result = runs.read(part) if job.section == "notes" else None
+        others, tables = ([], {}) if result else (runs.read_runs(part), runs.read_tables(part))
         for figure in jobs.FIGURES[job.notebook]:
             _move(part / f"{figure}.png", work / "figures" / f"{job.name}-{figure}.png")
-        if isinstance(found, runs.Result):
+        if result:
             _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
-            night.results.append(found)
-        else:
-            for path in sorted(part.glob("*.jsonl")):
-                night.modes[f"{job.section}/{path.stem}"] = runs.read_rows(path)
-                _move(path, work / "runs" / job.section / path.name)
-            night.tables[job.section] = found
+            night.results.append(result)
+            return ""
+        for other in others:
+            night.others[f"{job.name}/{other.path}"] = other
+            _move(part / f"{other.path}.jsonl", work / "runs" / job.name / f"{other.path}.jsonl")
+        night.tables[job.name] = tables
     except (RecallError, *history.UNREADABLE) as error:
         return str(error)
     except OSError as error:

@@ -16,7 +16,7 @@ def lines(root: Path, settings: config.Config, fixture: Fixture, planned: Sequen
         f"fixture   {settings.fixture}: {fixture.name} {fixture.version}, {len(fixture.cases)} cases, "
         f"SHA-256 {fixtures.fixture_hash(fixture)}"
     ]
-    said += [f"model     {line}" for line in _models(root, needed(planned))]
+    said += [f"model     {line}" for line in _models(root, needed(root, settings, planned))]
     for job in planned:
         given = ", ".join(f"{name}={value!r}" for name, value in job.parameters.items())
         said.append(f"job       {job.name}: {job.notebook.as_posix()} ({given})")
@@ -25,9 +25,9 @@ def lines(root: Path, settings: config.Config, fixture: Fixture, planned: Sequen
     return said
 
 
-def needed(planned: Iterable[jobs.Job]) -> list[str]:
+def needed(root: Path, settings: config.Config, planned: Iterable[jobs.Job]) -> list[str]:
     """The embedders of all these jobs, each once, in their order."""
-    return list(dict.fromkeys(name for job in planned for name in job.needs))
+    return list(dict.fromkeys(name for job in planned for name in job.needs(root, settings)))
 
 
 def _models(root: Path, names: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import platform
 import sqlite3
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ PACKAGES = ("numpy", "onnxruntime", "pandas", "papermill", "recall-workbench", "
 
 
 def manifest(
-    root: Path, settings: config.Config, fixture: Fixture, results: Sequence[Result], started: datetime
+    root: Path, settings: config.Config, fixture: Fixture, results: Mapping[str, Result], started: datetime
 ) -> dict[str, Any]:
     """Everything that went into a night, as JSON holds it."""
     return {
@@ -38,9 +38,9 @@ def manifest(
             "version": fixture.version,
             "sha256": fixtures.fixture_hash(fixture),
         },
-        "embedders": [
-            {"name": result.embedder, "kind": result.kind, "fingerprint": result.fingerprint}
-            for result in results
+        "paths": [
+            {"name": name, "kind": result.kind, "fingerprint": result.fingerprint}
+            for name, result in results.items()
         ],
         "settings": settings.model_dump(mode="json"),
         "versions": {
@@ -82,11 +82,17 @@ def facts(settings: config.Config, fixture: Fixture, commit: str) -> list[tuple[
             [("filler", f"{len(fixture.filler)} notes that answer nothing, in every store")]
             * bool(fixture.filler)
         ),
-        ("read path", f"full-scan cosine, {settings.store} store, first {settings.top_k} looked at"),
-        ("gate", _gate_text(settings.gate)),
+        ("looked at", f"the first {settings.top_k} hits"),
+        *[(f"path {name}", _path_text(path)) for name, path in settings.paths.items()],
+        ("gate of an embedder", _gate_text(settings.gate)),
     ]
     said += [(f"gate, {name}", _gate_text(gate)) for name, gate in settings.gates.items()]
     return [*said, ("commit", commit)]
+
+
+def _path_text(path: config.PathConfig) -> str:
+    given = path.model_dump(exclude_defaults=True, mode="json") | {"streams": ", ".join(path.streams)}
+    return "; ".join(f"{name} {value}" for name, value in given.items())
 
 
 def _gate_text(gate: config.GateConfig) -> str:
@@ -98,7 +104,7 @@ def _gate_text(gate: config.GateConfig) -> str:
 
 def rows(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """The last table of the report."""
-    fingerprints = [(f"fingerprint, {e['name']}", e["fingerprint"]) for e in manifest["embedders"]]
+    fingerprints = [(f"fingerprint, {e['name']}", e["fingerprint"]) for e in manifest["paths"]]
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     return [
         ("fixture", f"{manifest['fixture']['path']}, SHA-256 {manifest['fixture']['sha256']}"),

@@ -41,7 +41,7 @@ def tighten(root: Path, folder: Path) -> list[str]:
     for floor, table in zip(settings.floors, tables, strict=True):
         said += _move(floor, table, _counts(metrics, floor))
     if settings.pages and "pages" in metrics:
-        shares = [_down(row["hits"], row["n"]) for row in metrics["pages"]["verdicts"] if row["n"]]
+        shares = [_down(row["hits"], row["n"]) for row in metrics["pages"]["held_to"] if row["n"]]
         pages: Any = document["pages"]
         if shares and min(shares) > settings.pages.floor:
             said.append(f"pages, floor: {settings.pages.floor:g} to {min(shares):g}")
@@ -71,9 +71,9 @@ def _refuse_other(root: Path, settings: config.Config, manifest: Mapping[str, An
 
 
 def _counts(metrics: Mapping[str, Any], floor: config.Floor) -> tuple[int, int]:
-    for run in metrics["notes"]:
+    for run in metrics["runs"]:
         for row in run["summary"]:
-            if (run["embedder"], row["metric"], row["slice"]) == (floor.embedder, floor.metric, floor.slice):
+            if (run["name"], row["metric"], row["slice"]) == (floor.path, floor.metric, floor.slice):
                 return row["hits"], row["n"]
     return 0, 0
 
@@ -89,7 +89,7 @@ def _move(floor: config.Floor, table: Any, counts: tuple[int, int]) -> list[str]
         return []
     table[name] = measured
     part = "" if floor.slice == "all" else f" of {floor.slice}"
-    return [f"{floor.embedder}, {floor.metric}{part}, {name}: {bound:g} to {measured:g}"]
+    return [f"{floor.path}, {floor.metric}{part}, {name}: {bound:g} to {measured:g}"]
 
 
 def _down(hits: int, n: int) -> float:

@@ -29,9 +29,9 @@ MOST = 30
 
 @dataclass(frozen=True)
 class Trend:
-    """One embedder over time: a drawing for each metric, and the numbers behind them, newest first."""
+    """One path over time: a drawing for each metric, and the numbers behind them, newest first."""
 
-    embedder: str
+    path: str
     kind: str
     drawn: list[tuple[str, str]]
     """(name of the metric, SVG)."""
@@ -43,7 +43,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Flips:
-    """Cases of one embedder or mode that came out otherwise than on the comparable night before."""
+    """Cases of one path that came out otherwise than on the comparable night before."""
 
     name: str
     before: str
@@ -85,8 +85,7 @@ def page(reports: Path) -> str:
     lines = history.read(reports)
     dated = _dated(reports, lines)
     last = lines[-1] if lines else None
-    names = dict.fromkeys(held["name"] for line in reversed(lines) for held in line["embedders"])
-    modes = [mode.name for mode in history.modes(last)] if last else []
+    names = dict.fromkeys(held["name"] for line in reversed(lines) for held in line["runs"])
     # The lexical embedder is a ratchet and no candidate: last, as in the report.
     trends = sorted((_trend(lines, name) for name in names), key=lambda trend: trend.kind == "hash")
     return (
@@ -100,10 +99,7 @@ def page(reports: Path) -> str:
             latest=next((one for one in dated if last and one.day == last["date"]), None),
             trends=trends,
             metrics=list(METRICS.values()),
-            flips=[
-                _flips(reports, lines, name)
-                for name in [*(trend.embedder for trend in trends if trend.last), *modes]
-            ],
+            flips=[_flips(reports, lines, name) for name in (trend.path for trend in trends if trend.last)],
             dated=dated,
             written=_written,
         )
@@ -136,7 +132,7 @@ def _dated(reports: Path, lines: Sequence[Any]) -> list[Dated]:
 
 def _trend(lines: Sequence[Any], name: str) -> Trend:
     rows = history.frame(lines)
-    own = rows[(rows["embedder"] == name) & (rows["slice"] == "all")]
+    own = rows[(rows["path"] == name) & (rows["slice"] == "all")]
     nights = history.measured(lines, name)[-NIGHTS:]
     drawn = []
     for metric, said in METRICS.items():
@@ -159,6 +155,8 @@ def _changed(before: history.Measured | None, now: history.Measured) -> str:
     """Why no line may be drawn from one night to the next; empty where it may."""
     if before is None:
         return ""
+    if before.fixture_hash != now.fixture_hash:
+        return history.differs(before, now) or "the fixture changed"
     return history.differs(before, now) or ("the gate changed" if before.gate != now.gate else "")
 
 
@@ -174,7 +172,7 @@ def _flips(reports: Path, lines: Sequence[Any], name: str) -> Flips:
                 sides = runs.read_rows(old), runs.read_rows(new)
             except (OSError, RecallError):
                 continue  # damaged since: an older night may still be whole
-            pair = sides[0].merge(sides[1], on="case_id", suffixes=("_before", "_now"))
+            pair = sides[0].merge(sides[1], on=["case_id", "case_hash"], suffixes=("_before", "_now"))
             changed = pair[pair["outcome_before"] != pair["outcome_now"]]
             return Flips(name, before.date, _listed(changed.head(MOST)), max(len(changed) - MOST, 0))
     return Flips(name, "", [])

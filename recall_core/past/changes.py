@@ -15,14 +15,12 @@ from recall_core.past.history import Measured
 from recall_core.records import InputError
 
 NOTHING_YET = "nothing to compare with yet"
-KS = (1, 5)
-"""Of every recall@k that is watched."""
 ODD = (*history.UNREADABLE, OSError, InputError)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One embedder or mode of the wiki tonight against an earlier night.
+    """One path tonight against an earlier night.
 
     `reason` says why there is no comparison.
     """
@@ -32,6 +30,8 @@ class Compared:
     reason: str = ""
     deterministic: bool = False
     notes: tuple[str, ...] = ()
+    left_out: int = 0
+    """Cases that are new, gone or changed, and so not compared."""
     moved: int = 0
     """Cases with another memory on top that did not flip."""
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -56,7 +56,7 @@ class Trend:
     """One share over the last comparable nights. `said`: what it came to, in one sentence."""
 
     name: str
-    """Of the embedder or mode."""
+    """Of the path."""
     metric: str
     nights: int
     changed: bool
@@ -87,7 +87,7 @@ def since(
 ) -> Changes:
     """Tonight against what was before. `lines`: the history; `line`: tonight's, not in it yet.
 
-    `rows`: tonight's scored cases by the name of the embedder or mode. What has none is left out.
+    `rows`: tonight's scored cases by the name of the path. What has none is left out.
     `baseline`: its name, its folder and its line.
     """
     tonight = [now for now in history.night(line) if now.name in rows]
@@ -134,16 +134,20 @@ def _against(
     odd = history.differs(before, now)
     if odd:
         return Compared(now, where, reason=f"not comparable: {odd}", notes=notes)
-    if before.gate and now.gate and before.gate != now.gate:
-        then, gate = gates.Gate(*before.gate), gates.Gate(*now.gate)
-        notes += (f"the gate changed ({then} then); both are judged by tonight's, {gate}",)
+    if before.gate != now.gate:
+        notes += (f"the gate changed ({gates.Gate(*before.gate)} then, {gates.Gate(*now.gate)} now)",)
     try:
         old = runs.read_rows(folder / "runs" / f"{now.name}.jsonl")
-        if now.gate:
-            old["outcome"] = gates.outcomes(old, gates.Gate(*now.gate))
-        table, every = comparison.paired(old, rows, now.watched, now.watched, KS)
-        tops = [table.set_index("case_id")["ids"].map(lambda ids: ids[:1]) for table in (old, rows)]
-        moved = (tops[0].map(tuple) != tops[1].loc[tops[0].index].map(tuple)).sum()
+        same = _hashed(old) & _hashed(rows)
+        ids = {id_ for id_, _ in same}
+        left_out = len({*old["case_id"], *rows["case_id"]} - ids)
+        if not ids:
+            return Compared(now, where, reason="no case is the same as then", notes=notes)
+        then, today = (side[side["case_id"].isin(ids)] for side in (old, rows))
+        ks = [int(metric.partition("@")[2]) for metric in now.watched if "@" in metric]
+        table, every = comparison.paired(then, today, now.watched, now.watched, ks)
+        tops = [side.set_index("case_id")["ids"].map(lambda ids: tuple(ids[:1])) for side in (then, today)]
+        moved = (tops[0] != tops[1].loc[tops[0].index]).sum()
     except ODD as error:
         return Compared(now, where, reason=f"its rows cannot be read ({error!r:.80})", notes=notes)
     flips = _by_case(every)
@@ -153,10 +157,15 @@ def _against(
         where,
         deterministic=history.deterministic(before, now),
         notes=notes,
+        left_out=left_out,
         moved=int(moved) - len(flipped),
         table=table,
         flips=flips,
     )
+
+
+def _hashed(rows: pd.DataFrame) -> set[tuple[str, str]]:
+    return {*rows[["case_id", "case_hash"]].itertuples(index=False, name=None)}
 
 
 def _by_case(flips: pd.DataFrame) -> pd.DataFrame:

@@ -3,13 +3,11 @@
 `history.jsonl` holds one JSON object a line, oldest first:
 
 - `started`, `finished`: ISO 8601 with zone; `started` names the night. `date`: of its report.
-- `commit`, `fixture` (`path`, `name`, `version`, `sha256`), `path`: how it was searched, `versions`,
-  `platform`, `threads` of a notebook.
-- `embedders`: `name`, `kind`, `fingerprint`, `min_score`, `delta`, `counts` ({slice: {metric: [hits, n]}})
-  and `latency` (median milliseconds of `embed_ms`, `search_ms`).
-- `pages`: {mode: [hits, n]} of recall@5 in the wiki, if it was probed.
-- `modes`: of the wiki, too: `name`, `kind`, `wiki` and `probes` (SHA-256), `fingerprint`, `path`, `counts` as
-  of an embedder. Lines of earlier versions lack it.
+- `commit`, `fixture` (`path`, `name`, `version`, `sha256`) of the notes, `versions`, `platform`, `threads` of
+  a notebook.
+- `runs`: `name` of the path, after the job where it is not the notes'; `kind`, `fixture`, `fixture_hash`,
+  `fingerprint`, `min_score`, `delta`, `top_k`, `counts` ({slice: {metric: [hits, n]}}) and `latency` (median
+  milliseconds of `embed_ms`, `search_ms`).
 - `broken`, `missing`: sentences; `only`: names of the jobs, if not all were asked for; `seconds` by job.
 """
 
@@ -34,27 +32,24 @@ RUNTIME = ("numpy", "onnxruntime", "tokenizers")
 """Versions that can move the last bit of a model's vector."""
 EXACT = ("hash", "keyword")
 """Kinds that give the same numbers on every machine: no model runs."""
-WATCHED = ("recall@1", "passed")
-"""The metrics of an embedder whose flips are listed and whose trend is watched."""
-WATCHED_OF_MODES = ("recall@5", "passed")
-"""The same of a mode of the wiki."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError)
 """What reading JSON of another shape raises."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One embedder, or one mode of the wiki, in one night, and what decides what it may be compared with."""
+    """One run of one night, and what decides what it may be compared with."""
 
     started: str
     date: str
     name: str
-    """Of the embedder or mode, and of its file below `runs/`, without the ending."""
+    """Of the path, and of its file below `runs/`, without the ending."""
     kind: str
     same: Mapping[str, str]
     """What must be the same in two nights that are compared, by its name in a sentence."""
-    gate: tuple[float, float | None] | None
-    """min_score and delta; None where no gate stands."""
+    fixture_hash: str
+    gate: tuple[float, float | None]
+    """min_score and delta."""
     runtime: str
     counts: Mapping[str, Mapping[str, tuple[int, int]]]
     watched: tuple[str, ...]
@@ -74,9 +69,12 @@ def differs(before: Measured, now: Measured) -> str:
 def deterministic(before: Measured, now: Measured) -> bool:
     """Whether two comparable nights must agree case by case.
 
-    Hashing and words give the same numbers everywhere. A model does as long as the runtime that runs it, its
+    Only where the whole fixture is the same, for a page that was added may push another down, and the gate.
+    Hashing and words give the same numbers everywhere; a model does as long as the runtime that runs it, its
     number of threads and the machine are the same.
     """
+    if before.fixture_hash != now.fixture_hash or before.gate != now.gate:
+        return False
     return now.kind in EXACT or before.runtime == now.runtime
 
 
@@ -85,37 +83,21 @@ def line_of(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str
 
     Raises KeyError on those of a version that had no history.
     """
-    named = ("started", "finished", "date", "commit", "fixture", "path", "versions", "platform", "threads")
+    named = ("started", "finished", "date", "commit", "fixture", "versions", "platform", "threads")
     line: dict[str, Any] = {name: manifest[name] for name in named}
-    line["embedders"] = [_embedder(held) for held in metrics["notes"]]
-    if "pages" in metrics:
-        line["pages"] = {row["mode"]: [row["hits"], row["n"]] for row in metrics["pages"]["modes"]}
-        line["modes"] = _modes(metrics["pages"])
+    line["runs"] = [_run(held) for held in metrics["runs"]]
     line["broken"], line["missing"] = manifest["broken_floors"], manifest["missing"]
     return line | {"only": manifest["only"], "seconds": manifest["seconds"]}
 
 
-def _embedder(held: Mapping[str, Any]) -> dict[str, Any]:
+def _run(held: Mapping[str, Any]) -> dict[str, Any]:
     counts: dict[str, dict[str, list[int]]] = {}
     for row in held["summary"]:
         counts.setdefault(row["slice"], {})[row["metric"]] = [row["hits"], row["n"]]
     spread = {row["quantity"]: row["median"] for row in held["spread"] if row["group"] == "all"}
-    named = {"name": held["embedder"], "kind": held["kind"], "fingerprint": held["fingerprint"]}
+    kept = ("name", "kind", "fixture", "fixture_hash", "fingerprint", "min_score", "delta", "top_k")
     latency = {name: spread.get(name) for name in ("embed_ms", "search_ms")}
-    gate = {"min_score": held["min_score"], "delta": held["delta"]}
-    return {**named, **gate, "counts": counts, "latency": latency}
-
-
-def _modes(held: Mapping[str, Any]) -> list[dict[str, Any]]:
-    conditions = {row["mode"]: row for row in held.get("conditions", ())}
-    modes = []
-    for row in held["modes"]:
-        if row["mode"] in conditions:
-            named = {key: value for key, value in conditions[row["mode"]].items() if key != "mode"}
-            passed = [row["hits"] + row["silent"], row["n"] + row["nothing"]]
-            counts = {"all": {"recall@5": [row["hits"], row["n"]], "passed": passed}}
-            modes.append({"name": f"pages/{row['mode']}", **named, "counts": counts})
-    return modes
+    return {**{name: held[name] for name in kept}, "counts": counts, "latency": latency}
 
 
 def published(folder: Path) -> dict[str, Any]:
@@ -189,87 +171,55 @@ def read(reports: Path) -> list[dict[str, Any]]:
 
 
 def measured(lines: Sequence[Mapping[str, Any]], name: str) -> list[Measured]:
-    """What the nights measured of one embedder or mode, in their order."""
+    """What the nights measured of one path, in their order."""
     return [found for line in lines for found in night(line) if found.name == name]
 
 
-def modes(line: Mapping[str, Any]) -> list[Measured]:
-    """What a night measured of the modes of the wiki; nothing where it kept no rows of them."""
-    return [_one(line, held, _same_of_mode(held), None, WATCHED_OF_MODES) for held in line.get("modes", ())]
-
-
 def night(line: Mapping[str, Any]) -> list[Measured]:
-    """All that a night measured: the embedders, then the modes."""
-    embedders = [
-        _one(line, held, _same_of_embedder(line, held), (held["min_score"], held["delta"]), WATCHED)
-        for held in line["embedders"]
-    ]
-    return [*embedders, *modes(line)]
-
-
-def _same_of_embedder(line: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "the fixture": str(line["fixture"]["sha256"]),
-        "the embedder's fingerprint": str(held["fingerprint"]),
-        "the search path": str(line["path"]),
-    }
-
-
-def _same_of_mode(held: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "the wiki": str(held["wiki"]),
-        "the probes": str(held["probes"]),
-        "the embedder's fingerprint": str(held["fingerprint"]),
-        "the search path": str(held["path"]),
-    }
-
-
-def _one(
-    line: Mapping[str, Any],
-    held: Mapping[str, Any],
-    same: Mapping[str, str],
-    gate: tuple[float, float | None] | None,
-    watched: tuple[str, ...],
-) -> Measured:
+    """All that a night measured."""
     runtime = " ".join(f"{name} {line['versions'][name]}" for name in RUNTIME)
-    counts = {
-        str(part): {str(metric): (int(pair[0]), int(pair[1])) for metric, pair in named.items()}
-        for part, named in held["counts"].items()
-    }
-    return Measured(
-        started=str(line["started"]),
-        date=str(line["date"]),
-        name=str(held["name"]),
-        kind=str(held["kind"]),
-        same=same,
-        gate=gate,
-        runtime=f"{runtime} {line['platform']} threads {line['threads']}",
-        counts=counts,
-        watched=watched,
-    )
+    return [
+        Measured(
+            started=str(line["started"]),
+            date=str(line["date"]),
+            name=str(held["name"]),
+            kind=str(held["kind"]),
+            same={"the fixture": str(held["fixture"]), "the path": str(held["fingerprint"])},
+            fixture_hash=str(held["fixture_hash"]),
+            gate=(held["min_score"], held["delta"]),
+            runtime=f"{runtime} {line['platform']} threads {line['threads']}",
+            counts={
+                str(part): {str(metric): (int(pair[0]), int(pair[1])) for metric, pair in named.items()}
+                for part, named in held["counts"].items()
+            },
+            watched=(f"recall@{held['top_k'] if held['top_k'] >= 5 else 1}", "passed"),
+        )
+        for held in line["runs"]
+    ]
 
 
 def frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a night, embedder, slice and metric, for a plot over time.
+    """One row a night, path, slice and metric, for a plot over time.
 
-    Columns `started`, `date`, `embedder`, `kind`, `slice`, `metric`, `hits`, `n`, and `series`: a number that
+    Columns `started`, `date`, `path`, `kind`, `slice`, `metric`, `hits`, `n`, and `series`: a number that
     changes where a night is not comparable with the one before, so that no line is drawn through it. A
     metric that depends on the gate starts a new series with a new gate too.
     """
-    names = dict.fromkeys(str(held["name"]) for line in lines for held in line["embedders"])
+    names = dict.fromkeys(str(held["name"]) for line in lines for held in line["runs"])
     rows = []
     for name in names:
         before, ungated, gated = None, 0, 0
         for now in measured(lines, name):
-            ungated += bool(before and differs(before, now))
-            gated += bool(before and (differs(before, now) or before.gate != now.gate))
+            odd = before is not None and bool(differs(before, now) or before.fixture_hash != now.fixture_hash)
+            ungated += bool(odd)
+            gated += bool(odd or (before and before.gate != now.gate))
             before = now
             for part, counts in now.counts.items():
                 for metric, (hits, n) in counts.items():
                     series = ungated if free_of_gate(metric) else gated
                     said = (now.started, now.date, name, now.kind, part, metric, hits, n, series)
                     rows.append(said)
-    columns = ["started", "date", "embedder", "kind", "slice", "metric", "hits", "n", "series"]
+    columns = ["started", "date", "path", "kind", "slice", "metric", "hits", "n", "series"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -289,7 +239,8 @@ def series(
     earlier = [one for one in measured(lines, now.name) if one.started != now.started]
     for one in [now, *reversed(earlier)]:
         counted = one.counted(metric)
-        if differs(one, now) or (not free_of_gate(metric) and one.gate != now.gate) or counted is None:
+        other = differs(one, now) or one.fixture_hash != now.fixture_hash
+        if other or (not free_of_gate(metric) and one.gate != now.gate) or counted is None:
             break
         found.append((one.date, *counted))
         if len(found) == most:

@@ -36,39 +36,25 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class _Embedder(_Shape):
+class _Run(_Shape):
     name: Word
     kind: Word
+    fixture: Word
+    fixture_hash: Word
     fingerprint: Word
     min_score: Annotated[FiniteFloat, Field(strict=True)]
     delta: Annotated[FiniteFloat, Field(strict=True, ge=0)] | None
+    top_k: Annotated[int, Field(ge=1, strict=True)]
     counts: Counts
-
-
-class _Mode(_Shape):
-    name: Word
-    kind: Word
-    fingerprint: Word
-    wiki: Word
-    probes: Word
-    path: Word
-    counts: Counts
-
-
-class _Fixture(_Shape):
-    sha256: Word
 
 
 class _Line(_Shape):
     started: Annotated[Word, AfterValidator(_is_moment)]
     date: Annotated[Word, Field(pattern=r"^\d{4}-\d\d-\d\d$"), AfterValidator(_is_day)]
-    fixture: _Fixture
-    path: Word
     versions: dict[Word, Word]
     platform: Word
     threads: Count
-    embedders: list[_Embedder]
-    modes: list[_Mode] = []
+    runs: list[_Run]
     broken: list[Word]
     missing: list[Word]
     only: list[Word] = []

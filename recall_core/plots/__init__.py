@@ -1,7 +1,7 @@
 """Plots: (frame, ax) -> ax. No files, no state; the style is `recall.mplstyle`."""
 
 from recall_core.plots.cases import binned, calibration, frontier, funnel, histogram, steps
-from recall_core.plots.compare import kinds, strips, subsets, trend
+from recall_core.plots.compare import kinds, parts, strips, trend
 from recall_core.plots.gates import drift, grid, grid_frontier, signal_frontiers
 from recall_core.plots.style import COLOURS, HATCHES, LABELS, STYLE, groups, use_style
 
@@ -20,10 +20,10 @@ __all__ = [
     "groups",
     "histogram",
     "kinds",
+    "parts",
     "signal_frontiers",
     "steps",
     "strips",
-    "subsets",
     "trend",
     "use_style",
 ]

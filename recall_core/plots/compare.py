@@ -1,7 +1,8 @@
-"""Plots side by side: embedders, search modes, subsets of streams, and a run with its past."""
+"""Plots side by side: paths, their parts, and a run with its past."""
 
 from __future__ import annotations
 
+import itertools
 from datetime import date
 from typing import Literal
 
@@ -14,9 +15,9 @@ from recall_core.plots import style
 
 
 def strips(runs: dict[str, pd.DataFrame], ax: Axes, quantity: Literal["top1", "margin"]) -> Axes:
-    """Score or margin of every case, one strip an embedder and outcome, all on one axis. A bar is the median.
+    """Score or margin of every case, one strip a path and outcome, all on one axis. A bar is the median.
 
-    `runs`: scored rows by embedder. Infinite values are left out.
+    `runs`: scored rows by path. Infinite values are left out.
     """
     names = list(runs)
     for at, name in enumerate(names):
@@ -46,43 +47,46 @@ def strips(runs: dict[str, pd.DataFrame], ax: Axes, quantity: Literal["top1", "m
 
 
 def kinds(table: pd.DataFrame, ax: Axes) -> Axes:
-    """Probes found within five, two bars a kind: keyword alone and hybrid, the counts on the bars.
+    """Cases found within k, a bar a path for each kind of case, the counts on the bars.
 
-    `table`: `kind`, `keyword`, `hybrid`, `n`.
+    `table`: `kind`, a column for each path, `n`.
     """
     at = np.arange(len(table))
-    for offset, (mode, colour) in enumerate((("keyword", style.PLAIN), ("hybrid", style.OTHER))):
-        shares = table[mode] / table["n"]
-        bars = ax.bar(at + 0.4 * offset - 0.2, shares, 0.38, color=colour, label=mode)
-        counted = [f"{hits}/{n}" for hits, n in zip(table[mode], table["n"], strict=True)]
+    paths = [name for name in table.columns if name not in ("kind", "n")]
+    width = 0.8 / len(paths)
+    colours = [style.PLAIN, style.OTHER, *style.COLOURS.values()]
+    for offset, (path, colour) in enumerate(zip(paths, itertools.cycle(colours), strict=False)):
+        place = at + width * (offset - (len(paths) - 1) / 2)
+        bars = ax.bar(place, table[path] / table["n"], 0.95 * width, color=colour, label=path)
+        counted = [f"{hits}/{n}" for hits, n in zip(table[path], table["n"], strict=True)]
         ax.bar_label(bars, counted, fontsize=8, padding=2)
     ax.set_xticks(at, table["kind"])
     ax.set_ylim(0, 1.12)
-    ax.set_ylabel("share found within five")
+    ax.set_ylabel("share found")
     ax.grid(axis="x", visible=False)
-    style.legend(ax, 2)
+    style.legend(ax, min(len(paths), 4))
     return ax
 
 
-def subsets(table: pd.DataFrame, ax: Axes) -> Axes:
-    """Difference of each subset of streams to all of them, in points, with its 95% interval.
+def parts(table: pd.DataFrame, ax: Axes) -> Axes:
+    """Difference of each path to the first, in points, with its 95% interval.
 
-    `table`: `streams`, `difference`, `low`, `high`, `hits`, `n`.
+    `table`: `path`, `difference`, `low`, `high`, `hits`, `n`; the first row is what the others are held to.
     """
-    at = np.arange(len(table))
-    middle = 100 * table["difference"].to_numpy()
-    bars = np.abs(100 * table[["low", "high"]].to_numpy().T - middle)
+    shown = table.iloc[1:]
+    at = np.arange(len(shown))
+    middle = 100 * shown["difference"].to_numpy()
+    bars = np.abs(100 * shown[["low", "high"]].to_numpy().T - middle)
     ax.errorbar(middle, at, xerr=bars, fmt="o", color=style.OTHER, ecolor="#8fd0bb", elinewidth=3)
     ax.axvline(0, color=style.GATE, linewidth=1)
-    labels = [f"{row.streams} ({row.hits}/{row.n})" for row in table.itertuples()]
-    ax.set_yticks(at, labels)
+    ax.set_yticks(at, [f"{row.path} ({row.hits}/{row.n})" for row in shown.itertuples()])
     ax.invert_yaxis()
-    ax.set_xlabel("recall@5 against all streams, in points")
+    ax.set_xlabel(f"recall against {table['path'].iloc[0]}, in points")
     return ax
 
 
 def trend(history: pd.DataFrame, ax: Axes, metric: str) -> Axes:
-    """One metric of one embedder over time with its 95% interval, the last value named.
+    """One metric of one path over time with its 95% interval, the last value named.
 
     `history`: `day`, `hits`, `n`, `share`, `low`, `high` and `series`, oldest first. Runs of another series
     measured something else (a fixture, a model): the line breaks there, and a dotted line says so.

@@ -120,6 +120,10 @@ def signal_frontiers(curves: pd.DataFrame, ax: Axes) -> Axes:
 
 def drift(table: pd.DataFrame, ax: Axes) -> Axes:
     """Recall@1, answered and false recall of one gate in stores of growing size. `table`: `drift.sizes`."""
+    if table.empty:
+        ax.set_axis_off()
+        ax.text(0.5, 0.5, "no sizes were asked for", ha="center", va="center")
+        return ax
     for column, total, colour, label in (
         ("right_first", "answerable", "#56B4E9", "recall@1"),
         ("answered", "answerable", COLOURS["right"], "answered"),

@@ -23,7 +23,7 @@ def table(job: str, file: str, results: Sequence[Result], tables: Tables) -> pd.
     """
     figure = PurePosixPath(file).stem.removeprefix(f"{job}-")
     for result in results:
-        if result.embedder == job and figure in OF_A_RUN:
+        if result.path == job and figure in OF_A_RUN:
             return OF_A_RUN[figure](result)
     if job == "embedders" and figure in STRIPS:
         return _strips([result for result in results if result.kind != "hash"], STRIPS[figure])
@@ -78,7 +78,7 @@ def _strips(results: Sequence[Result], quantity: str) -> pd.DataFrame:
             cells = dict(zip(["least", "25%", "median", "75%", "most"], map(_said, quartiles), strict=True))
             rows.append(
                 {
-                    "embedder": result.embedder,
+                    "path": result.path,
                     "outcome": plots.LABELS[name],
                     "drawn": str(len(finite)),
                     **cells,

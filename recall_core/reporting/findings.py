@@ -37,7 +37,7 @@ def headline(result: Result) -> str:
     false, silent = result.counted("false_recall")
     misled, _ = result.counted("misled")
     return (
-        f"{result.embedder} says the right thing to {answered} of {asked} questions it could answer, and "
+        f"{result.path} says the right thing to {answered} of {asked} questions it could answer, and "
         f"something wrong to {misled}. It speaks up in {false} of {silent} cases where it should keep quiet."
     )
 

@@ -21,8 +21,12 @@ from recall_core.stats import calibration_error, share, wilson
 
 KINDS = {
     "onnx": (
-        "Model embedders",
+        "Paths with a model",
         "What a deployed memory would do. Compare these columns with each other only.",
+    ),
+    "keyword": (
+        "Words alone",
+        "No model: the same numbers on every machine.",
     ),
     "hash": (
         "The lexical ratchet",
@@ -51,7 +55,7 @@ class Page:
     texts: dict[str, str]
     """The text of each memory, for those that are quoted."""
     failures: dict[str, pd.DataFrame]
-    """For each embedder, `pipeline.failures`."""
+    """For each path, `pipeline.failures`."""
     figures: dict[str, Sequence[tuple[str, str]]]
     """For each job, (file relative to the report, alternative text)."""
     tables: dict[str, dict[str, pd.DataFrame]] = field(default_factory=dict)
@@ -105,7 +109,7 @@ def html(text: str, title: str, folder: Path) -> str:
 
 
 def results_table(results: Sequence[Result]) -> list[list[str]]:
-    """Rows of the results table, one column an embedder; the first cell names the row."""
+    """Rows of the results table, one column a path; the first cell names the row."""
     named = {
         "recall@1": "recall@1",
         **{f"recall@{k}": f"recall@{k}" for k in sorted({result.top_k for result in results} - {1})},

@@ -4,9 +4,7 @@ Vectors are keyed by (fingerprint, text hash). Two memories with the same text s
 one vector, so that their scores are equal to the last bit and a tie is seen as a tie.
 """
 
-from recall_core.store.in_memory import MemoryStore
-from recall_core.store.interface import Store
-from recall_core.store.sqlite import COLUMN_WEIGHTS, SqliteStore
+from recall_core.store.sqlite import COLUMNS, SqliteStore
 from recall_core.store.vectors import Vectors
 
-__all__ = ["COLUMN_WEIGHTS", "MemoryStore", "SqliteStore", "Store", "Vectors"]
+__all__ = ["COLUMNS", "SqliteStore", "Vectors"]

@@ -38,7 +38,17 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 PRIMARY KEY (fingerprint, text_hash)) WITHOUT ROWID""",
         ),
     ),
+    (
+        "004_threads",
+        (
+            "DROP TABLE words",
+            """CREATE VIRTUAL TABLE words USING fts5 (
+                title, aliases, body, near, date, tokenize='porter unicode61 remove_diacritics 2')""",
+            "DELETE FROM passages",
+        ),
+    ),
 )
+"""A store whose words or passages were dropped fills them again when it is opened."""
 
 
 def opened(path: str, connection: type[sqlite3.Connection]) -> sqlite3.Connection:
