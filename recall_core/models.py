@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +38,9 @@ WANTED = {
     "revision": "the 40 hex digits of a commit",
 }
 """What to write behind a key of the registry."""
+
+
+State = Literal["ok", "missing", "wrong", "unrecorded"]
 
 
 class ModelEntry(Record):
@@ -102,7 +105,7 @@ class FileCheck:
     is missing."""
 
     name: str
-    state: Literal["ok", "missing", "wrong", "unrecorded"]
+    state: State
     expected: Pin | None
     found: Pin | None
     remedy: str
@@ -154,54 +157,46 @@ def _recorded(models_dir: Path) -> dict[str, _Recorded]:
         rows = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return {key: _Recorded.model_validate(row) for key, row in rows.items()}
     except (OSError, ValueError) as error:  # not text, no TOML, or other keys
-        why = str(error).splitlines()[0]
-        raise ModelError(
-            f"{path}: cannot be read ({why}); restore it, or remove it and pull again"
-        ) from error
+        why = f"cannot be read ({str(error).splitlines()[0]})"
+        raise ModelError(f"{path}: {why}; restore it, or remove it and pull again") from error
 
 
 def verify(entry: ModelEntry, models_dir: Path) -> list[FileCheck]:
-    """Hash every file of a model as it is on disk now. Raises ModelError when one cannot be read."""
-    return list(_checks(entry, models_dir, sha256_of))
+    """Hold every file of a model against its hash. An unchanged file is hashed once a process.
 
-
-def locate(entry: ModelEntry, models_dir: Path) -> Path:
-    """The model's folder, all files right; else ModelError. An unchanged file is hashed once a process."""
-    folder = models_dir / entry.name
-    for check in _checks(entry, models_dir, _remembered_sha256):
-        if check.state != "ok":
-            raise ModelError(f"{folder}/{check}")
-    return folder
-
-
-def _checks(entry: ModelEntry, models_dir: Path, hash_of: Callable[[Path], str]) -> Iterator[FileCheck]:
-    pins = _pins(entry, models_dir)
+    Raises ModelError when a file cannot be read.
+    """
+    checks, pins = [], _pins(entry, models_dir)
     for file in entry.files:
         path, pin = models_dir / entry.name / file.name, pins[file.name]
         try:
-            found = Pin(hash_of(path), path.stat().st_size) if path.exists() else None
+            stat = path.stat() if path.exists() else None
+            found = stat and Pin(_sha256_as_of(path.absolute(), stat.st_size, stat.st_mtime_ns), stat.st_size)
         except OSError as error:
             raise ModelError(f"{path}: cannot be read: {error.strerror}; check its permissions") from error
         remedy = f"run `recall models pull {entry.name}`"
         if found and pin and not file.pin:
             remedy += f"; if it was replaced on purpose, {_accept(entry, file)} first"
-        state: Literal["ok", "missing", "wrong", "unrecorded"]
-        state = "missing" if not found else "unrecorded" if not pin else "ok" if found == pin else "wrong"
-        yield FileCheck(file.name, state, pin, found, remedy)
-
-
-def _accept(entry: ModelEntry, file: ModelFile) -> str:
-    return f'remove ["{entry.name}/{file.name}"] from {LOCK}'
-
-
-def _remembered_sha256(path: Path) -> str:
-    stat = path.stat()
-    return _sha256_as_of(path.absolute(), stat.st_size, stat.st_mtime_ns)
+        state: State = "missing" if not found else "unrecorded" if not pin else "wrong"
+        checks.append(FileCheck(file.name, "ok" if found and found == pin else state, pin, found, remedy))
+    return checks
 
 
 @lru_cache(maxsize=256)
 def _sha256_as_of(path: Path, size: int, mtime_ns: int) -> str:  # noqa: ARG001 - part of the key
     return sha256_of(path)
+
+
+def locate(entry: ModelEntry, models_dir: Path) -> Path:
+    """The model's folder, all files right; else ModelError."""
+    for check in verify(entry, models_dir):
+        if check.state != "ok":
+            raise ModelError(f"{models_dir / entry.name}/{check}")
+    return models_dir / entry.name
+
+
+def _accept(entry: ModelEntry, file: ModelFile) -> str:
+    return f'remove ["{entry.name}/{file.name}"] from {LOCK}'
 
 
 def pull(entry: ModelEntry, models_dir: Path, *, quiet: bool | None = None) -> Path:

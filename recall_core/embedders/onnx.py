@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -118,7 +117,8 @@ class OnnxEmbedder:
         try:
             (hidden,) = self._session.run([self._output], inputs)
         except Exception as error:  # onnxruntime raises its own, unexported classes
-            raise ModelError(f"{self.name}: {self._why(error)}") from error
+            why = f"onnxruntime cannot run it ({error}); is tokenizer.json that of another model?"
+            raise ModelError(f"{self.name}: {why} correct the registry entry") from error
         wanted = (*shape, self.dim) if self._pooling != "none" else (len(ids), self.dim)
         if (hidden.shape, hidden.dtype) != (wanted, np.float32):
             raise ModelError(
@@ -126,16 +126,6 @@ class OnnxEmbedder:
                 f"{wanted}, float32, for pooling {self._pooling!r}; correct the registry entry"
             )
         return hidden, mask
-
-    def _why(self, error: Exception) -> str:
-        """What a run that failed says about the model's two files."""
-        beyond = re.search(r"idx=(\d+) must be within the inclusive range \[-(\d+),", str(error))
-        if not beyond:
-            return f"onnxruntime cannot run it ({error}); correct the registry entry"
-        return (
-            f"tokenizer.json has {self._tokenizer.get_vocab_size()} token ids, model.onnx embeds {beyond[2]} "
-            f"and was given id {beyond[1]}: the tokenizer is of another model; correct the registry entry"
-        )
 
 
 def pool(
