@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tomlkit
 from filelock import FileLock
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
@@ -143,11 +144,11 @@ def hashes(entry: ModelEntry, models_dir: Path) -> dict[str, str]:
 def _pins(entry: ModelEntry, models_dir: Path) -> dict[str, Pin | None]:
     """What each file must be; None while nobody knows. A record counts only for the source it is of."""
     recorded = {} if all(file.pin for file in entry.files) else _recorded(models_dir)
-    pins: dict[str, Pin | None] = {}
+    pins = {file.name: file.pin for file in entry.files}
     for file in entry.files:
         found = recorded.get(f"{entry.name}/{file.name}")
-        known = found and found.source in [source.address for source in file.sources]
-        pins[file.name] = Pin(found.sha256, found.bytes) if found and known else file.pin
+        if found and not file.pin and found.source in [source.address for source in file.sources]:
+            pins[file.name] = Pin(found.sha256, found.bytes)
     return pins
 
 
@@ -242,11 +243,8 @@ def _fetch(entry: ModelEntry, file: ModelFile, models_dir: Path, aside: Path, pr
     if not pin:
         new = _Recorded(source=address, sha256=found.sha256, bytes=found.bytes)
         records = _recorded(models_dir) | {f"{entry.name}/{file.name}": new}
-        tables = [
-            f'\n["{key}"]\nsource = "{r.source}"\nsha256 = "{r.sha256}"\nbytes = {r.bytes}\n'
-            for key, r in sorted(records.items())
-        ]
-        write_whole(models_dir / LOCK, LOCK_HEAD + "".join(tables))
+        tables = {key: record.model_dump() for key, record in sorted(records.items())}
+        write_whole(models_dir / LOCK, f"{LOCK_HEAD}\n{tomlkit.dumps(tables)}")
     path.replace(target)
 
 

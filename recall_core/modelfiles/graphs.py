@@ -55,18 +55,11 @@ class _Graph:
         self.constants.append(numpy_helper.from_array(values, name))
         return name
 
-    def floats(self, name: str, *size: int) -> NDArray[np.float32]:
-        """A tensor that no format packs, in the shape the architecture gives it."""
-        found = self.tensors[name]
-        if isinstance(found, Blocks):
-            raise ValueError(f"{name} is packed, expected float32")
-        return found.reshape(size)
-
     def words(self) -> str:
         name, rows = "embeddings.word_embeddings.weight", self.shape.vocabulary
         b = self.tensors[name]
         if not isinstance(b, Blocks):
-            table = self.constant("word.weight", self.floats(name, rows, self.shape.hidden))
+            table = self.constant("word.weight", b.reshape(rows, self.shape.hidden))
             return self.add("Gather", "word", [table, "input_ids"])
         packed = self.constant("word.packed", b.packed.reshape(rows, -1))
         scales = self.constant("word.scales", b.scales.reshape(rows, -1))
@@ -75,7 +68,7 @@ class _Graph:
 
     def linear(self, name: str, source: str, x: str, rows: int, columns: int) -> str:
         """x (batch, sequence, columns) -> x @ weight.T + bias (batch, sequence, rows)."""
-        bias = self.constant(f"{name}.bias", self.floats(f"{source}.bias", rows))
+        bias = self.constant(f"{name}.bias", self.tensors[f"{source}.bias"])
         b = self.tensors[f"{source}.weight"]
         if isinstance(b, Blocks) and b.bits == 4:
             packed = self.constant(f"{name}.packed", b.packed.reshape(rows, columns // BLOCK, -1))
@@ -104,9 +97,10 @@ class _Graph:
         return self.add("Reshape", f"{name}.weight", [scaled, size])
 
     def norm(self, name: str, source: str, x: str) -> str:
-        parts = ("weight", "bias")
-        values = [self.floats(f"{source}.{part}", self.shape.hidden) for part in parts]
-        inputs = [x, *(self.constant(f"{name}.{p}", v) for p, v in zip(parts, values, strict=True))]
+        inputs = [
+            x,
+            *(self.constant(f"{name}.{p}", self.tensors[f"{source}.{p}"]) for p in ("weight", "bias")),
+        ]
         return self.add("LayerNormalization", name, inputs, axis=-1, epsilon=self.shape.eps)
 
 
@@ -118,8 +112,8 @@ def bert(tensors: Tensors, shape: Architecture) -> bytes:
     misshapen.
     """
     g, hidden, inner = _Graph(tensors, shape), shape.hidden, shape.inner
-    kind = g.floats("embeddings.token_type_embeddings.weight", shape.types, hidden)[:1]
-    positions = g.floats("embeddings.position_embeddings.weight", shape.positions, hidden)
+    kind = tensors["embeddings.token_type_embeddings.weight"].reshape(shape.types, hidden)[:1]
+    positions = tensors["embeddings.position_embeddings.weight"].reshape(shape.positions, hidden)
     table = g.constant("positions", positions + kind)
     # A slice, for onnxruntime's optimiser makes Gather(table, Range(length)) crash.
     length = g.add("Shape", "length", ["input_ids"], start=1, end=2)
@@ -211,7 +205,7 @@ def build_minilm_fp32(inputs: Path, out: Path, *, eight_bits: bool = False) -> N
         tensors |= {
             name: quantise(values)
             for name, values in tensors.items()
-            if not isinstance(values, Blocks) and not any(word in name for word in kept)
+            if not any(word in name for word in kept)
         }
     _write(out, tensors, MINILM_L6, _cut_at(json.loads((inputs / "tokenizer.json").read_bytes()), 256))
 

@@ -41,7 +41,8 @@ class Blocks:
     packed: NDArray[np.uint8]
 
 
-Tensors = dict[str, NDArray[np.float32] | Blocks]
+Tensors = dict[str, Any]
+"""By name: (rows, columns) or (count,) float32, or `Blocks` of a matrix or of the table of words."""
 
 
 class Architecture(NamedTuple):
