@@ -41,11 +41,8 @@ PIP_REMEDIES = {
     "": "offline? or does your mirror lack it? see `pip config list`",
 }
 """What pip says -> what to do about it; the first that fits."""
-HUB_REMEDIES = {
-    404: "check the source in the registry",
-    401: "is the repository public, and HF_ENDPOINT a hub?",
-    403: "is the repository public, and HF_ENDPOINT a hub?",
-}
+HUB_REMEDIES = dict.fromkeys((401, 403), "is the repository public, and HF_ENDPOINT a hub?")
+HUB_REMEDIES |= {404: "check the source in the registry"}
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="64 lower-case hex digits")]
 # It becomes a folder or a file, and what starts with a dot is ours: .downloads.
 PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -151,7 +148,7 @@ class HubSource(Record):
         headers = {"Accept-Encoding": "identity"}
         with httpx.Client(timeout=TIMEOUT_S, follow_redirects=True, headers=headers) as client:
             while not whole.exists():
-                wait, remedy = None, "check the network, or set HF_ENDPOINT to a mirror"
+                asked, remedy = "", "check the network, or set HF_ENDPOINT to a mirror"
                 try:
                     if _continue(client, url, part, progress):
                         part.replace(whole)
@@ -162,7 +159,6 @@ class HubSource(Record):
                     said, remedy = f"HTTP {code}", HUB_REMEDIES.get(code, remedy)
                     failures += 1 if code == 429 or code >= 500 else ATTEMPTS
                     asked = error.response.headers.get("retry-after", "")
-                    wait = float(asked) if asked.isdecimal() else None
                 except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
                     failures, said, remedy = ATTEMPTS, str(error), "HF_ENDPOINT must read https://host"
                 except httpx.TransportError as error:
@@ -175,7 +171,8 @@ class HubSource(Record):
                 if failures >= ATTEMPTS:
                     kept = f"{_size(part)} bytes kept for the next pull"
                     raise ModelError(f"{_without_password(url)}: {said}; {kept}; {remedy}")
-                time.sleep(min(2.0 ** (failures - 1) if wait is None else wait, LONGEST_WAIT_S))
+                wait = float(asked) if asked.isdecimal() else 2.0 ** (failures - 1)
+                time.sleep(min(wait, LONGEST_WAIT_S))
         return whole
 
 
@@ -197,13 +194,14 @@ def _continue(client: httpx.Client, url: str, part: Path, progress: bool) -> boo
             raise ModelError(f"{_without_password(url)}: {why}; log in to the network, or set HF_ENDPOINT")
         size = said.rpartition("/")[2] if goes_on else answer.headers.get("content-length", "")
         total = int(size) if size.isdecimal() else None
-        bar = tqdm(
-            desc=url.rpartition("/")[2], total=total, initial=start if goes_on else 0, unit="B",
-            unit_scale=True, file=sys.stderr, disable=not progress, leave=False)  # fmt: skip
-        with part.open("ab" if goes_on else "wb") as out, bar:
+        shown: dict[str, Any] = {"desc": url.rpartition("/")[2], "initial": start if goes_on else 0}
+        shown |= {"file": sys.stderr, "disable": not progress, "leave": False}
+        with (
+            part.open("ab" if goes_on else "wb") as out,
+            tqdm.wrapattr(out, "write", total=total, **shown) as counted,
+        ):
             for block in answer.iter_raw():
-                out.write(block)
-                bar.update(len(block))
+                counted.write(block)
         return total is None or _size(part) >= total
 
 
