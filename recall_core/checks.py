@@ -33,14 +33,11 @@ def vectors(embedder: Embedder, texts: Sequence[str]) -> list[Check]:
     off = float(np.abs(np.linalg.norm(rows.astype(np.float64), axis=1) - 1).max())
     again = embedder.embed_passages(texts)
     same = int((rows == again).all(axis=1).sum())
+    again_said = f"{same} of {len(rows)} vectors equal to the bit on a second run"
     return [
         Check("finite", bool(np.isfinite(rows).all()), f"{len(rows)} vectors of dimension {rows.shape[1]}"),
         Check("unit norm", off < 1e-5, f"furthest from 1 by {off:.1e}"),
-        Check(
-            "deterministic",
-            same == len(rows),
-            f"{same} of {len(rows)} vectors equal to the bit on a second run",
-        ),
+        Check("deterministic", same == len(rows), again_said),
     ]
 
 
@@ -54,12 +51,10 @@ def batches(
     alone = np.vstack([batched.embed_passages([text]) for text in texts])
     together = batched.embed_passages(texts)
     backwards = batched.embed_passages(texts[::-1])[::-1]
-    worst = float(min((alone * together).sum(axis=1).min(), (alone * backwards).sum(axis=1).min()))
+    worst = min(_least_cosine(alone, together), _least_cosine(alone, backwards))
     asked = np.vstack([batched.embed_queries([query]) for query in queries])
     moved = np.abs(_margins(asked @ alone.T) - _margins(asked @ together.T))
-    said = f"margins move by up to {moved.max():.4f}"
-    if delta is not None:
-        said += f", delta is {delta:g}"
+    said = f"margins move by up to {moved.max():.4f}" + ("" if delta is None else f", delta is {delta:g}")
     return [
         Check("batch invariant", worst >= INVARIANT, f"least cosine, alone against in a batch: {worst:.6f}"),
         Check("margins hold in a batch", delta is None or bool(moved.max() <= delta), said),
@@ -68,10 +63,9 @@ def batches(
 
 def threads(one: Embedder, many: Embedder, texts: Sequence[str]) -> Check:
     """Does the number of threads change a vector?"""
-    worst = float((one.embed_passages(texts) * many.embed_passages(texts)).sum(axis=1).min())
-    return Check(
-        "same on one thread", worst >= INVARIANT, f"least cosine, one thread against all: {worst:.6f}"
-    )
+    worst = _least_cosine(one.embed_passages(texts), many.embed_passages(texts))
+    said = f"least cosine, one thread against all: {worst:.6f}"
+    return Check("same on one thread", worst >= INVARIANT, said)
 
 
 def truncation(counts: NDArray[np.int64], limit: int) -> Check:
@@ -92,8 +86,7 @@ def band(rows: NDArray[np.float32], pairs: int = 20_000, seed: int = 0) -> pd.Se
     left = rng.integers(0, len(rows), pairs)
     right = (left + rng.integers(1, max(len(rows), 2), pairs)) % len(rows)
     cosines = np.einsum("ij,ij->i", rows[left], rows[right])
-    named = {"p1": 0.01, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p99": 0.99}
-    return pd.Series({name: float(np.quantile(cosines, at)) for name, at in named.items()})
+    return pd.Series({f"p{at}": float(np.percentile(cosines, at)) for at in (1, 25, 50, 75, 99)})
 
 
 def hubness(
@@ -107,19 +100,21 @@ def hubness(
     k = min(k, len(ids))
     nearest = np.argpartition(-(queries @ passages.T), k - 1, axis=1)[:, :k]
     times = np.bincount(nearest.ravel(), minlength=len(ids))
-    counted = pd.DataFrame({"id": list(ids), "times": times}).sort_values(
-        ["times", "id"], ascending=[False, True], ignore_index=True
-    )
+    counted = pd.DataFrame({"id": list(ids), "times": times}).sort_values("id")
+    counted = counted.sort_values("times", ascending=False, kind="stable", ignore_index=True)
     return float(skew(times)) if times.std() else 0.0, counted
 
 
 def same_answers(embed: Callable[[Sequence[str]], NDArray[np.float32]], text: str, padded: str) -> Check:
     """White space around a text must not change its vector."""
-    cosine = float((embed([text]) * embed([padded])).sum())
+    cosine = _least_cosine(embed([text]), embed([padded]))
     return Check("white space ignored", cosine >= INVARIANT, f"cosine with and without: {cosine:.6f}")
 
 
 def _margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    top = np.sort(scores, axis=1)[:, ::-1]
-    margins: NDArray[np.float32] = top[:, 0] - top[:, 1]
-    return margins
+    top = np.sort(scores, axis=1)
+    return top[:, -1] - top[:, -2]
+
+
+def _least_cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    return float((one * other).sum(axis=1).min())

@@ -13,8 +13,9 @@ KINDS: Mapping[int | str, str] = {
     "groups": "group",
     "memories": "memory",
     "filler": "memory",
+    "model": "model",
 }
-"""The lists whose items are told by their id."""
+"""The lists whose items are told by their id, or by their name."""
 TYPES = {
     "string": "a text in quotes",
     "bool": "true or false",
@@ -43,8 +44,10 @@ def _problem(found: dict[str, Any], raw: Any, wanted: Mapping[str, str]) -> str:
     for step in loc[:-1]:
         node = node[step]
         kind = KINDS.get(step, kind)
-        if isinstance(node, dict) and isinstance(node.get("id"), str):
-            named += f"{kind} {node['id']!r:.80}, "
+        called = node.get("id", node.get("name")) if isinstance(node, dict) else None
+        if kind and isinstance(called, str):
+            named += f"{kind} {called!r:.80}, "
+            kind = ""
     key = next((step for step in reversed(loc) if isinstance(step, str)), "")
     where = ".".join(map(str, loc)) or "the file"
     example = f"; write {wanted[key]}" if key in wanted else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from recall_core.modelfiles.building import ModelFile
+from recall_core.modelfiles.downloads import ModelFile
 from recall_core.models import ModelEntry
 
 

@@ -7,22 +7,27 @@ from typing import Annotated
 
 import typer
 
-from recall_core import config
+from recall_core import config, models
+from recall_core.records import ModelError
 
 app = typer.Typer(help="Models: which there are, fetch, verify.", no_args_is_help=True)
+
+
+def _known() -> tuple[Path, dict[str, models.ModelEntry]]:
+    """The models folder, and what its registry says."""
+    folder = config.find_root() / "models"
+    return folder, models.load_registry(folder / "registry.toml")
 
 
 @app.command("list")
 def models_list() -> None:
     """List the models, and whether their files are here."""
-    from recall_core import models
-
-    root = config.find_root()
-    for entry in models.load_registry(root / "models" / "registry.toml").values():
-        checks = models.verify(entry, root / "models")
+    folder, registry = _known()
+    words = {"wrong": "damaged", "unrecorded": "unrecorded", "missing": "not fetched", "ok": "here"}
+    for entry in registry.values():
+        checks = models.verify(entry, folder)
         states = {check.state for check in checks}
-        here = "damaged" if "wrong" in states else "unrecorded" if "unrecorded" in states else "not fetched"
-        state = "here" if states == {"ok"} else here
+        state = next(word for state, word in words.items() if state in states)
         sizes = [(check.expected or check.found) for check in checks]
         size = f"{sum(found.bytes for found in sizes if found) / 1e6:.1f}" if all(sizes) else "?"
         typer.echo(f"{entry.name:<38} {state:<12} {entry.dim:>4} dim {size:>7} MB  {entry.licence}")
@@ -35,12 +40,10 @@ def models_pull(
     """Fetch models and check their hashes. What is here already is not fetched again."""
     from recall_core import catalogue, models
 
-    root = config.find_root()
-    registry = models.load_registry(root / "models" / "registry.toml")
-    configured = catalogue.needed(config.load(root / config.NAME), root)
+    folder, registry = _known()
+    configured = catalogue.needed(config.load(folder.parent / config.NAME), folder.parent)
     for name in names or configured:
-        folder = models.pull(models.entry_named(registry, name), root / "models")
-        typer.echo(f"{name}: complete in {folder}")
+        typer.echo(f"{name}: complete in {models.pull(models.entry_named(registry, name), folder)}")
 
 
 @app.command("verify")
@@ -51,23 +54,17 @@ def models_verify(
     ] = None,
 ) -> None:
     """Check the hash of every model file, or say whether a deployed file is one that was measured."""
-    from recall_core import models
-    from recall_core.records import ModelError
-
-    root = config.find_root()
-    registry = models.load_registry(root / "models" / "registry.toml")
+    folder, registry = _known()
+    entries = [models.entry_named(registry, name) for name in names or registry]
     if against:
-        known = [models.entry_named(registry, n) for n in names or registry]
-        typer.echo(models.identify(known, against, root / "models"))
+        typer.echo(models.identify(entries, against, folder))
         return
     bad = []
-    for name in names or registry:
-        for check in models.verify(models.entry_named(registry, name), root / "models"):
-            if check.state == "missing" and not names:
-                continue
-            typer.echo(f"{name}/{check.name}: {check.state}")
-            if check.state != "ok":
-                bad.append(f"{name}/{check}")
+    for entry in entries:
+        for check in models.verify(entry, folder):
+            if check.state != "missing" or names:
+                typer.echo(f"{entry.name}/{check.name}: {check.state}")
+                bad += [f"{entry.name}/{check}"] if check.state != "ok" else []
     if bad:
         raise ModelError("\n  ".join(bad))
 
@@ -79,7 +76,6 @@ def models_check(
 ) -> None:
     """Measure what must be true of an embedder: unit rows, the same in any batch, on any thread, again."""
     from recall_core import catalogue, fixtures, health, studies
-    from recall_core.records import ModelError
 
     root = config.find_root()
     settings = config.load(root / config.NAME)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -57,9 +56,15 @@ class OnnxEmbedder:
         self._tokenizer = _tokenizer(tokenizer_path, max_tokens)
         self._session = _session(model_path, threads or _cores())
         self._wants_types = "token_type_ids" in {given.name for given in self._session.get_inputs()}
-        self._output = _output_name(self._session, output, dim, model_path)
+        outputs = [found.name for found in self._session.get_outputs()]
+        self._output = output or outputs[0]
+        if self._output not in outputs:
+            known = ", ".join(outputs)
+            raise ModelError(
+                f"{model_path}: has no output {output!r}, only {known}; correct the registry entry"
+            )
         # The tokenizer's last token, through the model: do they belong together, and is its output a row?
-        self._hidden([np.array([self._tokenizer.get_vocab_size() - 1], dtype=np.int64)])
+        self._hidden([[self._tokenizer.get_vocab_size() - 1]])
         self.fingerprint = fingerprint_of(
             kind="onnx",
             model=model_sha256,
@@ -90,53 +95,37 @@ class OnnxEmbedder:
 
     def _embed(self, side: Literal["query", "passage"], texts: Sequence[str]) -> NDArray[np.float32]:
         prefixed = [self._prefixes[side] + text.strip() for text in texts]
-        ids = list(self._token_ids(prefixed))
+        ids: list[list[int]] = []
+        for start in range(0, len(texts), TOKENIZE_AT_ONCE):
+            ids += [found.ids for found in self._tokenizer.encode_batch(prefixed[start:][:TOKENIZE_AT_ONCE])]
         rows = np.empty((len(texts), self.dim), dtype=np.float32)
         for batch in _batches([len(row) for row in ids], self._batch_tokens):
-            rows[batch] = self._run([ids[i] for i in batch])
+            hidden, mask = self._hidden([ids[i] for i in batch])
+            rows[batch] = unit_rows(pool(hidden, mask, self._pooling), self.name)
         return rows
 
-    def _token_ids(self, texts: list[str]) -> Iterator[NDArray[np.int64]]:
-        for start in range(0, len(texts), TOKENIZE_AT_ONCE):
-            for encoding in self._tokenizer.encode_batch(texts[start : start + TOKENIZE_AT_ONCE]):
-                yield np.array(encoding.ids, dtype=np.int64)
-
-    def _run(self, ids: list[NDArray[np.int64]]) -> NDArray[np.float32]:
-        hidden, mask = self._hidden(ids)
-        return unit_rows(pool(hidden, mask, self._pooling), self.name)
-
-    def _hidden(self, ids: list[NDArray[np.int64]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _hidden(self, ids: list[list[int]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """What the model gives for these texts before pooling, and the mask of their tokens."""
         shape = (len(ids), max(len(row) for row in ids))
         tokens = np.zeros(shape, dtype=np.int64)
         mask = np.zeros(shape, dtype=np.int64)
         for i, row in enumerate(ids):
-            tokens[i, : len(row)] = row
-            mask[i, : len(row)] = 1
+            tokens[i, : len(row)], mask[i, : len(row)] = row, 1
         inputs = {"input_ids": tokens, "attention_mask": mask}
         if self._wants_types:
             inputs["token_type_ids"] = np.zeros(shape, dtype=np.int64)
         try:
             (hidden,) = self._session.run([self._output], inputs)
         except Exception as error:  # onnxruntime raises its own, unexported classes
-            raise ModelError(f"{self.name}: {self._why(error)}") from error
+            why = f"onnxruntime cannot run it ({error}); is tokenizer.json that of another model?"
+            raise ModelError(f"{self.name}: {why} correct the registry entry") from error
         wanted = (*shape, self.dim) if self._pooling != "none" else (len(ids), self.dim)
-        if hidden.shape != wanted:
+        if (hidden.shape, hidden.dtype) != (wanted, np.float32):
             raise ModelError(
-                f"{self.name}: output {self._output!r} has shape {hidden.shape}, expected {wanted} "
-                f"for pooling {self._pooling!r}; correct the registry entry"
+                f"{self.name}: output {self._output!r} has shape {hidden.shape}, {hidden.dtype}; expected "
+                f"{wanted}, float32, for pooling {self._pooling!r}; correct the registry entry"
             )
         return hidden, mask
-
-    def _why(self, error: Exception) -> str:
-        """What a run that failed says about the model's two files."""
-        beyond = re.search(r"idx=(\d+) must be within the inclusive range \[-(\d+),", str(error))
-        if not beyond:
-            return f"onnxruntime cannot run it ({error}); correct the registry entry"
-        return (
-            f"tokenizer.json has {self._tokenizer.get_vocab_size()} token ids, model.onnx embeds {beyond[2]} "
-            f"and was given id {beyond[1]}: the tokenizer is of another model; correct the registry entry"
-        )
 
 
 def pool(
@@ -196,22 +185,6 @@ def _session(path: Path, threads: int) -> ort.InferenceSession:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises its own, unexported classes
         raise ModelError(f"{path}: onnxruntime cannot load it ({error}); pull the model again") from error
-
-
-def _output_name(session: ort.InferenceSession, wanted: str | None, dim: int, path: Path) -> str:
-    outputs = {found.name: found for found in session.get_outputs()}
-    name = wanted or next(iter(outputs))
-    if name not in outputs:
-        raise ModelError(
-            f"{path}: has no output {name!r}, only {', '.join(outputs)}; correct the registry entry"
-        )
-    found = outputs[name]
-    if found.type != "tensor(float)":
-        raise ModelError(f"{path}: output {name!r} is {found.type}, expected tensor(float)")
-    last = found.shape[-1] if found.shape else None
-    if isinstance(last, int) and last != dim:
-        raise ModelError(f"{path}: output {name!r} has dimension {last}, the registry says {dim}")
-    return name
 
 
 def _cores() -> int:

