@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recall_core.records import InputError, Memory, Ranking
 from recall_core.store import COLUMN_WEIGHTS, SqliteStore, Store
-from recall_core.words import search_terms, tokens
+from recall_core.words import search_terms, words_of
 
 PAGES = ("note", "fact", "page")
 """The kinds a page stream searches: everything but raw observations."""
@@ -125,7 +125,7 @@ def entity_index(memories: Iterable[Memory]) -> EntityIndex:
     for memory in memories:
         if memory.kind in PAGES:
             for name in memory.entities:
-                if words := tuple(tokens(name)):
+                if words := tuple(words_of(name)):
                     named[words].add(memory.id)
     return {words: frozenset(ids) for words, ids in named.items()}
 
@@ -135,7 +135,7 @@ def entity(index: EntityIndex, query: str, top_k: int = 50) -> Ranking:
 
     Score: the sum over matched entities of log(1 + memories / memories that name it).
     """
-    words = tokens(query)
+    words = words_of(query)
     longest = max((len(name) for name in index), default=0)
     runs = {
         tuple(words[start : start + size])

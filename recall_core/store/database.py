@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from recall_core.records import StoreError
+from recall_core.words import indexed
 
 MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -36,6 +37,16 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             """CREATE TABLE vectors (
                 fingerprint TEXT NOT NULL, text_hash TEXT NOT NULL, vector BLOB NOT NULL,
                 PRIMARY KEY (fingerprint, text_hash)) WITHOUT ROWID""",
+        ),
+    ),
+    (
+        "004_words_in_every_script",
+        (
+            "DELETE FROM words",
+            """INSERT INTO words (rowid, title, aliases, body) SELECT seq,
+                indexed(json_extract(record, '$.title')),
+                indexed((SELECT group_concat(value, ' ') FROM json_each(record, '$.aliases'))),
+                indexed(json_extract(record, '$.text')) FROM memories""",
         ),
     ),
 )
@@ -91,6 +102,7 @@ def _migrate(db: sqlite3.Connection, path: str) -> None:
             f"{path}: holds migration {min(unknown)!r}, which this version does not know; "
             "it was written by a newer version, so update this one"
         )
+    db.create_function("indexed", 1, lambda text: indexed(text or ""))
     for name, statements in MIGRATIONS:
         if name not in done:
             for statement in statements:
