@@ -19,6 +19,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 from recall_core.records import InputError, Memory
 
@@ -137,8 +138,12 @@ def targets(markdown: str) -> list[str]:
     aliases are cut off; a link to a heading of the page itself is an empty target and left out.
     """
     found: list[str] = []
-    for token in _parser().parse(markdown):
-        for inner in token.children or []:
+    parser, references = _parser(), dict[str, Any]()
+    for block in parser.parse(markdown, references):
+        inside: list[Token] = []  # of one block at a time: a large page has millions
+        if block.type == "inline":
+            parser.inline.parse(block.content, parser, references, inside)
+        for inner in inside:
             if inner.type == "wikilink":
                 found.append(inner.content)
             elif inner.type == "link_open" and (target := _relative(str(inner.attrGet("href")))):
@@ -229,6 +234,7 @@ class _Resolver:
 
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark").enable("table")
+    parser.core.ruler.disable("inline")
     parser.inline.ruler.before("link", "wikilink", _wikilink)
     return parser
 
