@@ -18,7 +18,7 @@ from recall_core.embedders import Embedder
 from recall_core.probes import Probe
 from recall_core.records import Memory, Ranking
 from recall_core.store import SqliteStore
-from recall_core.vault import Vault
+from recall_core.vault import NOT_UTF8, Vault
 from recall_core.wiki import PAGE_STREAMS, Answer, Found, Options, Wiki, vectors_are_mute
 
 AT = 5
@@ -78,10 +78,12 @@ def inventory(vault: Vault, observations: Sequence[Memory], asked: Asked) -> pd.
     options = asked.options
     weights = ", ".join(f"{stream} {weight:g}" for stream, weight in options.weights.items())
     fused = f"{options.method}" + (f", k {options.k:g}" if options.method == "rrf" else "")
+    broken = [page for page, why in vault.unreadable if NOT_UTF8 not in why]
+    misread = [page for page, why in vault.unreadable if NOT_UTF8 in why]
     named = {
         "pages": f"{len(vault.pages)}, with {sum(len(page.links) for page in vault.pages)} links",
         "links that lead nowhere": ", ".join(f"{page} to {to}" for page, to in vault.dangling) or "none",
-        "front matter that is broken": ", ".join(page for page, _ in vault.unreadable) or "none",
+        "front matter that is broken": ", ".join(broken) or "none",
         "observations": str(len(observations)),
         "probes": f"{len(asked.probes)}, {sum(not probe.expected for probe in asked.probes)} find nothing",
         "embedder": asked.wiki.embedder.name if asked.wiki.embedder else "none",
@@ -90,6 +92,8 @@ def inventory(vault: Vault, observations: Sequence[Memory], asked: Asked) -> pd.
         if options.stand_out is not None
         else "anything",
     }
+    if misread:
+        named[NOT_UTF8] = ", ".join(misread)
     if mute := vectors_are_mute(asked.wiki, options):
         named["a vector hit stands out by"] += f"; {mute}"
     return pd.DataFrame(named.items(), columns=["name", "value"])

@@ -83,6 +83,13 @@ def test_a_broken_page_is_told_and_asked_whole(recall: Recall) -> None:
     assert "**Dunes** wander." in shown.stdout
 
 
+def test_a_page_in_another_encoding_is_told_and_asked(recall: Recall) -> None:
+    Path("wiki/dune.md").write_bytes(b"Dunes wander. \xe9")
+    shown = recall("ask", "wiki", "dunes")
+    assert "dune.md: byte 15 is not UTF-8; read with replacement characters" in shown.stderr
+    assert "**Dunes** wander." in shown.stdout
+
+
 def test_a_question_without_a_word_is_refused(recall: Recall) -> None:
     for command in (("ask", "wiki", " "), ("ask", "wiki", "???"), ("store", "search", "notes.db", "")):
         assert isinstance(recall(*command).exception, InputError)

@@ -184,6 +184,12 @@ def test_the_words_alone_are_timed_alone(small: Asked):
     assert searched == [ASKED[0].query, ASKED[0].query, ASKED[1].query]
 
 
+def test_an_inventory_names_pages_in_another_encoding(small: Asked):
+    read = Vault((), (), (("a", "its front matter is broken (x)"), ("b", "byte 4 is not UTF-8; read so")))
+    told = dict(page_study.inventory(read, [], small).to_numpy().tolist())
+    assert (told["front matter that is broken"], told["not UTF-8"]) == ("a", "b")
+
+
 def test_an_inventory_names_what_was_read(small: Asked):
     read = Vault((PAGES[0],), (("outage", "gone"),), (("sticker", "why"),))
     options = Options(weights={"graph": 0.5}, stand_out=None)

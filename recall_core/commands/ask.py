@@ -28,7 +28,7 @@ def ask(
     root = config.find_root()
     read = vault.read(folder)
     for page, why in read.unreadable:
-        typer.echo(f"{clean(page)}: its front matter is broken ({why}); its whole text is asked", err=True)
+        typer.echo(f"{clean(page)}: {clean(why)}", err=True)
     memories = [*read.pages, *(vault.read_observations(observations) if observations else [])]
     opened = catalogue.open_cached(embedder, root)
     store = SqliteStore()
