@@ -76,12 +76,13 @@ _POINTS = "\u00ad\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u064b-\u065f\u0670
 """Marks people leave out: a soft hyphen, accents that did not compose, Hebrew points, Arabic vowels."""
 _INDIC = "\u0900-\u0963\u0970-\u0dff"
 """Scripts whose vowels are marks that belong to the word."""
-_LETTERS = rf"[^\W_{''.join(_SPACELESS)}](?:[^\W_{''.join(_SPACELESS)}]|[{_POINTS}{_INDIC}])*"
-_RUN = "|".join(rf"(?=\w)[{script}]+" for script in _SPACELESS)
+_LETTER = rf"(?:[0-9A-Za-zА-яё]+|[^\W_{''.join(_SPACELESS)}]+)"  # the common ones first: twice as fast
+_LETTERS = rf"{_LETTER}(?:{_LETTER}|[{_POINTS}{_INDIC}]+)*"
+_RUN = "|".join(f"[{script}]+" for script in _SPACELESS)
 _COMPOUND = rf"(?:(?<![\w.])\.)?{_LETTERS}(?:(?:[.@]|_+){_LETTERS})*(?:\+\+|\#(?!\w))?"
 """`C++`, `C#`, `.NET`, `node.js`, `v2.0.1`, `foo_bar`, `user@example.com`: a word, and so are its parts."""
-_PIECE = re.compile(f"{_COMPOUND}|{_RUN}")
-_PART = re.compile(f"{_LETTERS}|{_RUN}")
+_PIECE = re.compile(rf"(?=[\w.])(?:{_COMPOUND}|{_RUN})")
+_PART = re.compile(rf"(?=\w)(?:{_LETTERS}|{_RUN})")
 _UNSPACED = re.compile(_RUN)
 _SIGN = re.compile(r"\w\W*")
 """A character with the vowels and tones over and under it."""
@@ -113,8 +114,7 @@ def indexed(text: str) -> str:
     pairs: a question of one character finds it anywhere. When this changes, `database.MIGRATIONS` must
     index old stores anew.
     """
-    pieces = _PIECE.findall(_pointless(text))
-    return " ".join(_search_stem(word) for piece in pieces for word in _words(piece, alone=True))
+    return " ".join(map(_held, _PIECE.findall(_pointless(text))))
 
 
 def search_terms(query: str) -> list[str]:
@@ -128,23 +128,23 @@ def marked(text: str, query: str) -> str:
     """The text with the words that match the query between `**`."""
     wanted = set(search_terms(query))
 
-    def hit(words: list[str]) -> bool:
-        return any(_search_stem(word) in wanted for word in words)
+    def hit(text: str) -> bool:
+        return not wanted.isdisjoint(_looked_up(text))
 
     def mark(found: re.Match[str]) -> str:
         piece = found[0]
         if _UNSPACED.match(piece):
             signs = _SIGN.findall(piece)
-            pairs = [hit(words_of(one + other)) for one, other in pairwise(signs)]
+            pairs = [hit(one + other) for one, other in pairwise(signs)]
             hits = [
-                hit(words_of(sign)) or before or after
+                hit(sign) or before or after
                 for sign, before, after in zip(signs, [False, *pairs], [*pairs, False], strict=True)
             ]
             runs = groupby(zip(hits, signs, strict=True), key=itemgetter(0))
             return "".join(_starred("".join(sign for _, sign in run), on) for on, run in runs)
-        if hit([_pointless(piece)]):
-            return _starred(piece, True)
-        return _PART.sub(lambda part: _starred(part[0], hit(words_of(part[0]))), piece)
+        if piece.isalnum() or not hit(piece) or _looked_up(piece)[-1] in wanted:
+            return _starred(piece, hit(piece))
+        return _PART.sub(lambda part: _starred(part[0], hit(part[0])), piece)
 
     return _PIECE.sub(mark, text)
 
@@ -175,6 +175,18 @@ def _words(piece: str, *, alone: bool = False) -> list[str]:
         return signs + pairs if alone else pairs or signs
     parts = _PART.findall(piece)
     return parts if parts == [piece] else [*parts, piece]
+
+
+@lru_cache(maxsize=200_000)
+def _held(piece: str) -> str:
+    return " ".join(map(_search_stem, _words(piece, alone=True)))
+
+
+@lru_cache(maxsize=200_000)
+def _looked_up(text: str) -> tuple[str, ...]:
+    """The stems of a text as typed; of a compound the whole is the last."""
+    pieces = _PIECE.findall(_pointless(text))
+    return tuple(_search_stem(word) for piece in pieces for word in _words(piece))
 
 
 @lru_cache(maxsize=200_000)
