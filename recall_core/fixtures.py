@@ -64,10 +64,11 @@ def load(path: Path) -> Fixture:
         raise FixtureError(str(path), wording.problems(error, raw, WANTED)) from None
     if isinstance(fixture.memories, Source):
         try:
-            held = sources.read(fixture.memories, path.parent)
+            held, odd = sources.read(fixture.memories, path.parent)
         except InputError as error:
             raise FixtureError(str(path), [f"memories: {error}"]) from None
         fixture = fixture.model_copy(update={"memories": held})
+        fixture._odd = tuple(odd)
     if problems := _contradictions(fixture):
         raise FixtureError(str(path), problems)
     return fixture
@@ -123,13 +124,14 @@ def memories_for(fixture: Fixture, case: Case) -> list[Memory]:
 
 
 def remarks(fixture: Fixture) -> list[str]:
-    """What is odd and does no harm."""
-    return [
+    """What is odd and does no harm, of its source too."""
+    twice = [
         f"case {case.id!r}: expected {id_!r} stands {times} times; it counts once"
         for case in fixture.cases
         for id_, times in Counter(case.expected).items()
         if times > 1
     ]
+    return [*fixture._odd, *twice]
 
 
 # ---- reading

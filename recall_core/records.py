@@ -10,7 +10,16 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    model_validator,
+)
 
 SHOWN = 20
 """Problems of a fixture that its error spells out."""
@@ -222,6 +231,8 @@ class Fixture(Record):
     """Memories in every store that answer nothing."""
     groups: tuple[Group, ...] = ()
     cases: Annotated[tuple[Case, ...], Field(min_length=1)]
+
+    _odd: tuple[str, ...] = PrivateAttr(())
 
     @property
     def corpus(self) -> tuple[Memory, ...]:

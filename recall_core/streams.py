@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recall_core.records import Memory, Ranking
 from recall_core.store import COLUMNS, SqliteStore, Vectors
-from recall_core.words import search_terms, tokens
+from recall_core.words import search_terms, words_of
 
 PAGES = ("note", "fact", "page")
 """Every kind but raw observations."""
@@ -102,7 +102,7 @@ def speakers(memories: Iterable[Memory]) -> Mapping[str, frozenset[str]]:
     """Who said what: the ids of the memories, by the first word of the speaker's name, folded."""
     said: dict[str, set[str]] = defaultdict(set)
     for memory in memories:
-        if memory.speaker and (words := tokens(memory.speaker)):
+        if memory.speaker and (words := words_of(memory.speaker)):
             said[words[0]].add(memory.id)
     return {word: frozenset(ids) for word, ids in said.items()}
 
@@ -112,7 +112,7 @@ def entity_index(memories: Iterable[Memory]) -> EntityIndex:
     named: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for memory in memories:
         for name in memory.entities:
-            if words := tuple(tokens(name)):
+            if words := tuple(words_of(name)):
                 named[words].add(memory.id)
     return {words: frozenset(ids) for words, ids in named.items()}
 
@@ -122,7 +122,7 @@ def entity(index: EntityIndex, query: str, top_k: int = 50) -> Ranking:
 
     Score: the sum over matched entities of log(1 + memories / memories that name it).
     """
-    words = tokens(query)
+    words = words_of(query)
     longest = max((len(name) for name in index), default=0)
     runs = {
         tuple(words[start : start + size])

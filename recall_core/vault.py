@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import posixpath
@@ -19,6 +20,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 from recall_core.records import InputError, Memory
 
@@ -26,6 +28,22 @@ ENDINGS = (".md", ".markdown")
 NAMEABLE = r"(?!\s)[^\n\r\ud800-\udfff]+"
 """A path that can be a page's id."""
 WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
+NOT_UTF8 = "not UTF-8"
+"""What is said of a page in another encoding, among other words."""
+_INSIDE = r"(?:(?!\n[ \t]*\n).)+?"
+_COMMENT = re.compile(
+    rf"""(?P<shown>
+        ^[ \t>]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}}).*?(?:^[ \t>]*(?P=fence)[`~]*[ \t]*$|\Z)
+      | (?:\A|(?<=\n\n))(?:(?:\ {{4}}|\t)[^\n]*\n?)+
+      | (?<!`)(?P<ticks>`{{1,9}})(?!`){_INSIDE}(?<!`)(?P=ticks)(?!`)
+      | \$\${_INSIDE}\$\$
+    )
+    | %%.*?(?:%%|\Z)
+    | ^\ {{0,3}}<!--.*?(?:-->|\Z)
+    | <!--.*?(?:-->|(?P<unclosed>\Z))""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+"""A comment, or code or math, in which its signs mean themselves."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +52,7 @@ class Vault:
 
     A page's id and path are its path below the folder. `dangling`: (page id, target as written) of links
     that lead nowhere; a link to a file that is no page is not one. `unreadable`: (page id, why) of pages
-    whose front matter is broken; their whole text is kept.
+    whose front matter is broken, whose whole text is kept, and of pages that are not UTF-8.
     """
 
     pages: tuple[Memory, ...]
@@ -48,7 +66,7 @@ class _Page:
     meta: Mapping[str, Any]
     body: str
     targets: tuple[str, ...]
-    broken: str | None
+    broken: tuple[str, ...]
 
 
 def read(folder: Path) -> Vault:
@@ -81,7 +99,7 @@ def read(folder: Path) -> Vault:
             elif found not in (None, page.id):
                 links.append(found)
         memories.append(_memory(page, tuple(dict.fromkeys(links))))
-    broken = tuple((page.id, page.broken) for page in pages if page.broken)
+    broken = tuple((page.id, why) for page in pages for why in page.broken)
     return Vault(tuple(memories), tuple(dangling), broken)
 
 
@@ -133,12 +151,17 @@ def read_observations(path: Path) -> list[Memory]:
 def targets(markdown: str) -> list[str]:
     """What a page links to, as written: `[[wikilinks]]`, embeds of pages, relative Markdown links.
 
-    Links in code and to other sites do not count, nor do embedded pictures. Headings, block references and
-    aliases are cut off; a link to a heading of the page itself is an empty target and left out.
+    Links in code, in comments and to other sites do not count, nor do embedded pictures. Headings, block
+    references and aliases are cut off; a link to a heading of the page itself is an empty target and left
+    out.
     """
     found: list[str] = []
-    for token in _parser().parse(markdown):
-        for inner in token.children or []:
+    parser, references = _parser(), dict[str, Any]()
+    for block in parser.parse(without_comments(markdown), references):
+        inside: list[Token] = []  # of one block at a time: a large page has millions
+        if block.type == "inline":
+            parser.inline.parse(block.content, parser, references, inside)
+        for inner in inside:
             if inner.type == "wikilink":
                 found.append(inner.content)
             elif inner.type == "link_open" and (target := _relative(str(inner.attrGet("href")))):
@@ -146,9 +169,20 @@ def targets(markdown: str) -> list[str]:
     return [target for target in found if target]
 
 
+def without_comments(markdown: str) -> str:
+    """A page without its `%%` and HTML comments, as a reader sees it.
+
+    A `%%` that nothing closes runs to the end, as in Obsidian; so does a `<!--` that begins a line, as in
+    CommonMark. In code and in math both are shown.
+    """
+    return _COMMENT.sub(
+        lambda found: found[0] if found["shown"] or found["unclosed"] is not None else "", markdown
+    )
+
+
 def _read_page(path: Path, id_: str) -> _Page:
-    text = path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-    text = text.replace("\0", "\ufffd")
+    text, misread = _decoded(path.read_bytes())
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\0", "\ufffd")
     try:
         # YAML forbids tabs where it indents; people type them, and two blanks are what they mean.
         meta, body = _split(_untabbed(text))
@@ -158,7 +192,20 @@ def _read_page(path: Path, id_: str) -> _Page:
         broken = " ".join(str(error).split())
     if broken:
         meta, body, linked = {}, text, []
-    return _Page(id_, meta, body, (*targets(body), *linked), broken)
+        broken = f"its front matter is broken ({broken}); its whole text is read"
+    shown = without_comments(body)
+    return _Page(id_, meta, shown, (*targets(body), *linked), tuple(filter(None, (broken, misread))))
+
+
+def _decoded(raw: bytes) -> tuple[str, str | None]:
+    """A page's text, and what is wrong with its encoding."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", "replace"), f"is UTF-16, {NOT_UTF8}; read as such"
+    try:
+        return raw.decode(), None
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start + 1} is {NOT_UTF8}; read with replacement characters"
+        return raw.decode(errors="replace"), why
 
 
 def _split(text: str) -> tuple[Any, str]:
@@ -229,6 +276,7 @@ class _Resolver:
 
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark").enable("table")
+    parser.core.ruler.disable("inline")
     parser.inline.ruler.before("link", "wikilink", _wikilink)
     return parser
 

@@ -108,7 +108,14 @@ def test_a_memory_is_a_folder_a_fixture_or_a_store(recall: Recall) -> None:
 def test_a_broken_page_is_told_and_asked_whole(recall: Recall) -> None:
     Path("wiki/dune.md").write_text("---\ntitle: [open\n---\nDunes wander.")
     shown = recall("ask", "wiki", "dunes")
-    assert "'dune.md': its front matter is broken" in shown.stderr
+    assert "dune.md: its front matter is broken" in shown.stderr
+    assert "**Dunes** wander." in shown.stdout
+
+
+def test_a_page_in_another_encoding_is_told_and_asked(recall: Recall) -> None:
+    Path("wiki/dune.md").write_bytes(b"Dunes wander. \xe9")
+    shown = recall("ask", "wiki", "dunes")
+    assert "dune.md: byte 15 is not UTF-8; read with replacement characters" in shown.stderr
     assert "**Dunes** wander." in shown.stdout
 
 

@@ -599,3 +599,16 @@ def test_isolation_decides_what_the_store_holds(isolation: str, held: list[str])
         filler=[bring("f")],
     )
     assert [memory.id for memory in fixtures.memories_for(fixture, fixture.cases[0])] == held
+
+
+def test_what_is_odd_in_a_vault_is_remarked(tmp_path: Path) -> None:
+    (tmp_path / "wiki").mkdir()
+    (tmp_path / "wiki" / "tea.md").write_bytes("Tea, see [[nowhere]]. \xe9".encode("latin-1"))
+    case = {"id": "q", "query": "tea?", "lang": "en", "expected": ["tea.md"]}
+    path = tmp_path / "fixture.json"
+    raw = {"format": 1, "name": "f", "version": "1.0.0", "isolation": "shared"}
+    path.write_text(json.dumps(raw | {"memories": {"vault": "wiki"}, "cases": [case]}))
+    assert fixtures.remarks(fixtures.load(path)) == [
+        "page 'tea.md': byte 23 is not UTF-8; read with replacement characters",
+        "1 links lead nowhere: tea.md to nowhere",
+    ]

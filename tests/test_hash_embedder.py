@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -104,3 +105,14 @@ def test_what_changes_the_numbers_changes_the_fingerprint():
     assert len({embedder.fingerprint for embedder in made}) == 4
     assert HashEmbedder().fingerprint == made[0].fingerprint
     assert all(len(embedder.fingerprint) == 64 for embedder in made)
+
+
+def test_a_long_text_is_embedded_a_feature_at_a_time():
+    text = "kayak paddle " * 5_000
+    embedder = HashEmbedder()
+    embedder.embed_passages(["kayak paddle"])
+    tracemalloc.start()
+    embedder.embed_passages([text])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak / len(text) < 30  # about 11; about 176 with every feature held

@@ -519,6 +519,39 @@ def test_an_older_store_that_is_damaged_is_refused_untouched(path: Path):
         assert db.execute("SELECT count(*) FROM words").fetchone() == (0,)
 
 
+def test_a_store_of_older_words_is_indexed_anew(path: Path):
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE migrations (name TEXT PRIMARY KEY, applied TEXT)")
+        for name, statements in MIGRATIONS[:3]:
+            for statement in statements:
+                db.execute(statement)
+            db.execute("INSERT INTO migrations VALUES (?, 'long ago')", (name,))
+        written = (
+            note("a", "我的猫在东京", title="C++", aliases=("node.js", "καφέ")),
+            note("b", "plain words"),
+        )
+        for seq, memory in enumerate(written, 1):
+            db.execute(
+                "INSERT INTO memories VALUES (?, ?, 'note', ?)", (seq, memory.id, memory.model_dump_json())
+            )
+        # As the words were when a run of Chinese was one word and "C++" a "c".
+        db.execute(
+            "INSERT INTO words (rowid, title, aliases, body) VALUES (1, 'c', 'node js καφέ', '我的猫在东京')"
+        )
+        db.execute("INSERT INTO words (rowid, title, aliases, body) VALUES (2, '', '', 'plain word')")
+    with closing(SqliteStore(path)) as store:
+        for question in ("东京", "猫", "C++", "Node.js", "ΚΑΦΕ"):
+            assert [hit.id for hit in streams.keyword(store, question).hits] == ["a"], question
+        assert [hit.id for hit in streams.keyword(store, "plain").hits] == ["b"]
+        assert store.indexed_columns(["b"]) == [
+            ("b", {"title": "", "aliases": "", "body": "plain word", "near": "", "date": ""})
+        ]
+        assert store.memories() == list(written)
+        fresh = SqliteStore()
+        fresh.add(written)
+        assert store.indexed_columns(["a"]) == fresh.indexed_columns(["a"])
+
+
 def test_a_newer_store_is_refused_untouched(path: Path):
     SqliteStore(path).close()
     with closing(sqlite3.connect(path)) as db:

@@ -257,6 +257,38 @@ def test_a_word_is_found_however_it_is_spelt(text: str, query: str):
     assert ids(streams.keyword(words(a=text, b="other"), query)) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("我的猫住在东京。", "东京在哪里？"),
+        ("黒い猫の名前はタマ", "猫はどこにいますか"),
+        ("黒猫", "猫"),
+        ("トースターが壊れた", "ﾄｰｽﾀｰは?"),
+        ("แมวชอบกินปลา", "แมวอยู่ที่ไหน"),
+        ("ແມວກິນປາ", "ແມວຢູ່ໃສ"),
+        ("ឆ្មាស៊ីត្រី", "ឆ្មានៅឯណា"),
+        ("ကြောင်ငါးစား", "ကြောင်ဘယ်မှာလဲ"),
+        ("बिल्ली घर में है", "बिल्ली कहाँ है"),
+        ("고양이 집", "고양이"),
+        ("ένας καφές", "ΚΑΦΕΣ"),
+        ("written in C++17", "c++"),
+        ("runs node.js", "where is Node.JS?"),
+        ("set foo_bar to 1", "foo"),
+    ],
+)
+@pytest.mark.parametrize("postings", [None, 0])
+def test_a_question_in_any_script_finds(text: str, question: str, postings: int | None):
+    store = words(a=text, b="other", c="天気 อากาศ ອາກາດ អាកាស မိုး मौसम 날씨 καιρός")
+    assert ids(streams.keyword(store, question, postings=postings)) == ["a"]
+
+
+@pytest.mark.parametrize("whole", ["C++", "C#", ".NET", "node.js", "v2.0.1", "foo_bar", "me@example.com"])
+def test_the_whole_of_a_compound_comes_before_its_parts(whole: str):
+    parts = "c net node js v2 0 1 foo bar example com"
+    store = words(a=parts, b=f"it is {whole} " + "and a longer text about other things " * 9, z="other")
+    assert ids(streams.keyword(store, f"where is {whole}?")) == ["b", "a"]
+
+
 @pytest.mark.parametrize(("top_k", "kept"), [(1, ["a"]), (2, ["a", "b"]), (50, ["a", "b", "c"])])
 def test_keyword_keeps_the_first_k(top_k: int, kept: list[str]):
     store = words(c="kettle", a="kettle", b="kettle", z="pot")
@@ -556,6 +588,9 @@ def naming(**entities: tuple[str, ...]) -> streams.EntityIndex:
         ("Ёлка", "елка", True),
         ("Wi-Fi", "wi‑fi is down", True),
         ("C", "c", True),
+        ("東京", "東京はどこ", True),
+        ("東京", "京都はどこ", False),
+        ("Node.js", "node js?", True),
         ("the", "the pot", True),
         ("🙂", "🙂", False),
         ("", "anything", False),

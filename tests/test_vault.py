@@ -1,6 +1,7 @@
 """The vault reader: every way to link and to write front matter, and none that stops it."""
 
 import re
+import tracemalloc
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +170,41 @@ def test_links_after_code_count_again():
 )
 def test_links_in_html_comments_do_not_count_as_no_reader_sees_them(markdown: str):
     assert targets(markdown) == []
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("a %%[[x]]%% b", "a  b"),
+        ("a\n%%\n[[x]]\n\nmore\n%%\nb", "a\n\nb"),
+        ("a %%x%% b %%y%% c", "a  b  c"),
+        ("a <!-- [[x]] --> b", "a  b"),
+        ("a\n<!--\n[[x]]\n\nmore\n-->\nb", "a\n\nb"),
+        ("a %% <!-- %% b --> c", "a  b --> c"),
+        ("a <!-- %% --> b %% c", "a  b "),
+        ("5 % of 10 %, 5% [[b]]", "5 % of 10 %, 5% [[b]]"),
+        # What nothing closes runs to the end, but for a `<!--` inside a line.
+        ("a %% b\n\n[[x]]", "a "),
+        ("a\n<!-- b\n\n[[x]]", "a\n"),
+        ("a <!-- b\n\n[[b]]", "a <!-- b\n\n[[b]]"),
+        # Code and math show their signs.
+        ("`%%` [[b]] `%%`", "`%%` [[b]] `%%`"),
+        ("`` ` %% `` [[b]]", "`` ` %% `` [[b]]"),
+        ("```\n%%time\n```\n[[b]]", "```\n%%time\n```\n[[b]]"),
+        ("~~~ a`b\n<!--\n~~~\n[[b]]", "~~~ a`b\n<!--\n~~~\n[[b]]"),
+        ("> ```\n> %%\n> ```\n\n[[b]]", "> ```\n> %%\n> ```\n\n[[b]]"),
+        ("```\n%% a", "```\n%% a"),
+        ("a\n\n    %%time\n    <!--\n\n[[b]]", "a\n\n    %%time\n    <!--\n\n[[b]]"),
+        ("$$ x %% y $$ [[b]]", "$$ x %% y $$ [[b]]"),
+        # A tick that its paragraph does not close begins no code.
+        ("a ` b\n\n%%[[x]]%% ` c", "a ` b\n\n ` c"),
+        ("%%\n```\n%%\n[[b]]\n```", "\n[[b]]\n```"),
+    ],
+)
+def test_a_comment_holds_no_links_and_no_text(read: Read, markdown: str, shown: str):
+    found = read({"p.md": f"# P\n\n{markdown}", "b.md": "", "x.md": ""})
+    assert page(found, "p.md").text == f"# P\n\n{shown}"
+    assert page(found, "p.md").links == (("b.md",) if "[[b]]" in shown else ())
 
 
 @given(st.text(alphabet="[]|#!`\\()<>-*_ \n\tab./%:", max_size=60))
@@ -426,14 +462,40 @@ def test_links_of_the_text_come_before_those_of_front_matter(read: Read):
         ("", "p", ""),
         ("\ufeff", "p", ""),
         ("nul\0byte", "p", "nul\ufffdbyte"),
-        (b"caf\xe9 [[A\xff]]", "p", "caf\ufffd [[A\ufffd]]"),
-        (b"---\ntitle: caf\xe9\n---\n", "caf\ufffd", ""),
     ],
 )
 def test_a_page_falls_into_front_matter_and_text(read: Read, content: str | bytes, title: str, text: str):
     found = read({"p.md": content})
     assert found.unreadable == ()
     assert (page(found, "p.md").title, page(found, "p.md").text) == (title, text)
+
+
+LATIN = "byte {} is not UTF-8; read with replacement characters"
+
+
+@pytest.mark.parametrize(
+    ("content", "title", "text", "why"),
+    [
+        (b"caf\xe9 [[A\xff]]", "p", "caf\ufffd [[A\ufffd]]", LATIN.format(4)),
+        (b"---\ntitle: caf\xe9\n---\n", "caf\ufffd", "", LATIN.format(15)),
+        ("кот".encode() + b"\xd0", "p", "кот\ufffd", LATIN.format(7)),
+        ("кот".encode("utf-16"), "p", "кот", "is UTF-16, not UTF-8; read as such"),
+        (b"\xfe\xff\x04\x1a\x04", "p", "К\ufffd", "is UTF-16, not UTF-8; read as such"),
+    ],
+)
+def test_a_page_that_is_not_utf_8_is_read_and_listed(
+    read: Read, content: bytes, title: str, text: str, why: str
+):
+    found = read({"p.md": content})
+    assert found.unreadable == (("p.md", why),)
+    assert (page(found, "p.md").title, page(found, "p.md").text) == (title, text)
+
+
+def test_a_page_with_two_faults_is_listed_with_both(read: Read):
+    (one, broken), (other, misread) = read({"p.md": b"---\na: [\n---\n\xff"}).unreadable
+    assert (one, other) == ("p.md", "p.md")
+    assert broken.startswith("its front matter is broken (")
+    assert misread == LATIN.format(14)
 
 
 BROKEN = {
@@ -582,6 +644,8 @@ def test_a_file_name_that_can_be_no_id_is_named(tmp_path: Path, name: str):
         "> " * 10_000,
         "`" * 10_000,
         "[x](" * 5_000,
+        "a <!-- " * 10_000,
+        "$$ `" * 10_000,
         f"[[{'x' * 10_000}]] [[b]]",
         f"[x]({'y' * 10_000}.md)",
     ],
@@ -593,6 +657,8 @@ def test_a_file_name_that_can_be_no_id_is_named(tmp_path: Path, name: str):
         "quoted",
         "ticked",
         "links",
+        "comments",
+        "math",
         "long",
         "path",
     ],
@@ -601,6 +667,16 @@ def test_a_large_or_strange_page_is_read_whole(read: Read, content: str):
     found = read({"a.md": content, "b.md": ""})
     assert page(found, "a.md").text == content.strip("\n")
     assert set(page(found, "a.md").links) == ({"b.md"} if "[[b]]" in content else set())
+
+
+def test_the_links_of_a_large_page_are_read_a_block_at_a_time():
+    text = "a *b* `c` [[d]]\n\n" * 3_000
+    targets("warm")
+    tracemalloc.start()
+    assert targets(text) == ["d"] * 3_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak / len(text) < 130  # about 80; about 200 with every token held
 
 
 def test_a_link_target_of_ten_thousand_characters_is_listed_whole(read: Read):

@@ -16,6 +16,7 @@ from recall_core.words import (
     search_terms,
     stem,
     tokens,
+    words_of,
 )
 
 
@@ -161,6 +162,98 @@ def test_terms_are_distinct_stems_without_stop_words_unless_there_is_nothing_els
     assert search_terms(query) == terms
 
 
+@pytest.mark.parametrize(
+    ("text", "held", "terms"),
+    [
+        ("我的猫", "我 的 猫 我的 的猫", ["我的", "的猫"]),
+        ("猫", "猫", ["猫"]),
+        # Kanji, hiragana and katakana are runs of their own: a noun is met whatever particle follows.
+        ("東京はどこ", "東 京 東京 は ど こ はど どこ", ["東京", "はど", "どこ"]),
+        ("猫の名", "猫 の 名", ["猫", "名"]),
+        ("ﾊﾟﾝ", "パ ン パン", ["パン"]),
+        ("Docker容器3月", "docker 容 器 容器 3 月", ["docker", "容器", "3", "月"]),
+        ("แมว", "แ ม ว แม มว", ["แม", "มว"]),
+        ("ມາ", "ມ າ ມາ", ["ມາ"]),
+        ("고양이 집", "고양이 집", ["고양이", "집"]),
+        # A vowel or tone is moved to the private letter U+F0000 further on, and stays with its consonant.
+        (
+            "ที่นี่",
+            "ท\U000f0e35\U000f0e48 น\U000f0e35\U000f0e48 ท\U000f0e35\U000f0e48น\U000f0e35\U000f0e48",
+            ["ท\U000f0e35\U000f0e48น\U000f0e35\U000f0e48"],
+        ),
+        ("မာ", "မ\U000f102c", ["မ\U000f102c"]),
+        ("កា", "ក\U000f17b6", ["ក\U000f17b6"]),
+        ("हिन्दी", "ह\U000f093fन\U000f094dद\U000f0940", ["ह\U000f093fन\U000f094dद\U000f0940"]),
+        ("\u0e31 \u093f", "", []),
+        (
+            "\U00020bb7野\U0002ffff",
+            "\U00020bb7 野\U000fffff \U00020bb7野\U000fffff",
+            ["\U00020bb7野\U000fffff"],
+        ),
+    ],
+)
+def test_scripts_without_blanks_are_looked_up_by_pairs(text: str, held: str, terms: list[str]):
+    assert (indexed(text), search_terms(text)) == (held, terms)
+
+
+@pytest.mark.parametrize(
+    ("word", "parts", "whole"),
+    [
+        ("C++", ["c"], "c\U000f002b\U000f002b"),
+        ("C#", ["c"], "c\U000f0023"),
+        ("F#", ["f"], "f\U000f0023"),
+        (".NET", ["net"], "\U000f002enet"),
+        ("Node.js", ["node", "j"], "node\U000f002ejs"),
+        ("v2.0.1", ["v2", "0", "1"], "v2\U000f002e0\U000f002e1"),
+        ("foo_bar", ["foo", "bar"], "foo\U000f005fbar"),
+        ("café_bar", ["cafe", "bar"], "cafe\U000f005fbar"),
+        ("me@example.com", ["exampl", "com"], "me\U000f0040example\U000f002ecom"),
+    ],
+)
+def test_a_compound_is_a_word_and_so_are_its_parts(word: str, parts: list[str], whole: str):
+    # The dot after it keeps the index from stemming it.
+    assert search_terms(f"where is {word}?") == [*parts, f"{whole}\U000f002e"]
+    assert set(search_terms(word)) <= set(indexed(f"({word})").split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["end. Next", "so...and", "5 + 3", "# Heading", "a#tag", "_slanted_", "__init__", "1,5", "a-b", "c/d"],
+)
+def test_what_is_no_compound_stays_plain_words(text: str):
+    assert search_terms(text) == search_terms(" ".join(tokens(text)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("καφέ", "ΚΑΦΕ"),
+        ("καφε\u0301", "καφε"),
+        ("ὁδός", "ΟΔΟΣ"),
+        ("İstanbul", "istanbul"),
+        ("n\u0308ame", "name"),
+        ("за\u0301мок", "замок"),
+        ("ѝ", "и"),
+        ("со\u00adба\u00adка", "собака"),
+        ("שָׁלוֹם", "שלום"),
+        ("كِتَاب", "كتاب"),
+    ],
+)
+def test_accents_fold_alike(one: str, other: str):
+    assert indexed(one) == indexed(other)
+    assert content_stems(one, "el") == content_stems(other, "el")
+
+
+@pytest.mark.parametrize(("one", "other"), [("йод", "иод"), ("їх", "іх"), ("ў", "у"), ("ґ", "г")])
+def test_letters_that_only_look_marked_stay(one: str, other: str):
+    assert indexed(one) != indexed(other)
+
+
+def test_words_of_a_text_keep_their_order():
+    assert words_of("Das schöne 東京都, node.js") == ["das", "schöne", "東京", "京都", "node", "js"]
+    assert content_stems("東京 C++", "ja") == {"東京", "c"}
+
+
 @given(st.text(max_size=200))
 @examples
 def test_a_text_is_found_by_each_of_its_own_terms(text: str):
@@ -188,6 +281,13 @@ def test_a_text_is_found_by_each_of_its_own_terms(text: str):
         ("start the artery", "art", "start the artery"),
         ("Straße 5", "STRASSE", "**Straße** 5"),
         ("foo_bar", "bar", "foo_**bar**"),
+        ("Use C++, not C", "c++", "Use **C++**, not **C**"),
+        ("node.js and nodes", "js", "node.**js** and nodes"),
+        ("黒い猫の名前はタマ", "猫の名前", "黒い**猫**の**名前**はタマ"),
+        ("東京都に", "京都", "東**京都**に"),
+        ("น้ำอยู่ที่ไหน", "น้ำ", "**น้ำ**อยู่ที่ไหน"),
+        ("за\u0301мки тут", "замок", "за\u0301мки тут"),
+        ("за\u0301мок тут", "замок", "**за\u0301мок** тут"),
         ("nothing here", "else", "nothing here"),
         ("a\nkey\n\n", "keys", "a\n**key**\n\n"),
         ("", "keys", ""),

@@ -71,6 +71,7 @@ def ask(
 
 def _session(opened: LocalPath, memory: Path, observations: Path | None) -> LocalSession:
     from recall_core import fixtures, vault
+    from recall_core.reporting.report import clean
     from recall_core.store import SqliteStore
 
     if observations and not memory.is_dir():
@@ -78,7 +79,7 @@ def _session(opened: LocalPath, memory: Path, observations: Path | None) -> Loca
     if memory.is_dir():
         read = vault.read(memory)
         for page, why in read.unreadable:
-            typer.echo(f"{page!r}: its front matter is broken ({why}); its whole text is asked", err=True)
+            typer.echo(f"{clean(page)}: {clean(why)}", err=True)
         return opened.open([*read.pages, *(vault.read_observations(observations) if observations else [])])
     if memory.suffix == ".json":
         return opened.open(list(fixtures.all_memories(fixtures.load(memory))))

@@ -38,7 +38,7 @@ def models_pull(
     names: Annotated[list[str] | None, typer.Argument(help="Default: those recall.toml names.")] = None,
 ) -> None:
     """Fetch models and check their hashes. What is here already is not fetched again."""
-    from recall_core import catalogue, models
+    from recall_core import catalogue
 
     folder, registry = _known()
     configured = catalogue.needed(config.load(folder.parent / config.NAME), folder.parent)

@@ -6,7 +6,7 @@ each feature adds +1 or -1 to one place of the row, both chosen by its hash.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
@@ -51,18 +51,17 @@ class HashEmbedder:
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         return rows.astype(np.float32)
 
-    def _features(self, text: str) -> list[str]:
+    def _features(self, text: str) -> Iterator[str]:
+        """One at a time: a page of 9 MB has 25 million."""
         words = tokens(text)
         if not words:
-            return [f"text {text.strip()}"]
-        grams = [
-            f"gram {marked[i : i + size]}"
-            for word in words
-            for marked in [f"<{word}>"]
-            for size in self._sizes
-            for i in range(len(marked) - size + 1)
-        ]
-        return [f"word {word}" for word in words] + grams
+            yield f"text {text.strip()}"
+        for word in words:
+            yield f"word {word}"
+            marked = f"<{word}>"
+            for size in self._sizes:
+                for i in range(len(marked) - size + 1):
+                    yield f"gram {marked[i : i + size]}"
 
 
 @lru_cache(maxsize=200_000)

@@ -16,7 +16,7 @@ from recall_core.embedders import Embedder
 from recall_core.paths import Kind
 from recall_core.records import Hit, Memory, Part, Ranking
 from recall_core.store import COLUMNS, SqliteStore, Vectors
-from recall_core.words import tokens
+from recall_core.words import words_of
 
 METHOD = "1"
 """Raised when the code below gives other numbers for the same options."""
@@ -96,7 +96,7 @@ class LocalSession:
             fused = fusion.fuse(found, options.fusion, options.weights, options.k, self.path.name)
         if "graph" in options.streams:
             fused = fusion.passed_on(fused, self._links, options.decay)
-        named = [ids for word in tokens(query) if (ids := self._speakers.get(word))]
+        named = [ids for word in words_of(query) if (ids := self._speakers.get(word))]
         if named:
             fused = fusion.raised(fused, "speaker", frozenset().union(*named), options.speaker)
         return fused.top(depth)
