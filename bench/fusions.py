@@ -51,6 +51,9 @@ THREADS = {
     "vectors, turn and window, speaker": Options(streams=("vector",)),
     "keyword and vectors, minmax": Options(streams=("keyword", "vector"), fusion="minmax"),
     "keyword and vectors, rrf, k 1": Options(streams=("keyword", "vector")),
+    "keyword and vectors, minmax, ten reread": Options(
+        streams=("keyword", "vector"), fusion="minmax", rerank="ms-marco-MiniLM-L-12-v2"
+    ),
 }
 
 
@@ -74,7 +77,9 @@ def main() -> None:
     table = pd.DataFrame(found, columns=["path", "fixture", "half", "hit"])
     threads = []
     for name, options in THREADS.items() if talks else ():
-        path = LocalPath(name, options, embedder if "vector" in options.streams else None, True, known)  # type: ignore[arg-type]
+        reranker = catalogue.open_reranker(options.rerank, ROOT) if options.rerank else None
+        vectors = embedder if "vector" in options.streams else None
+        path = LocalPath(name, options, vectors, True, known, reranker)  # type: ignore[arg-type]
         threads.append((name, [hits(path, fixture, 5) for fixture in talks]))
         print(name, flush=True)
     OUT.parent.mkdir(exist_ok=True)
@@ -145,7 +150,7 @@ TALKS = """
 What a memory's neighbours, its date and its speaker are worth, on the dialogues. The weights (neighbours
 0.5, date 0.5, speaker 0.5; two neighbours on either side) were looked for on these four dialogues:
 whichever one was left out, the other three chose the same. Notes without a thread have no neighbours, and
-nothing changes for them.
+nothing changes for them. The reranker reads ten hits, each between its neighbours.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recall_core import config, models
 from recall_core.embedders import Embedder
@@ -11,7 +12,10 @@ from recall_core.embedders.cache import CachedEmbedder
 from recall_core.embedders.hashing import HashEmbedder
 from recall_core.gates import Gate
 from recall_core.paths.local import LocalPath
-from recall_core.records import UnknownEmbedderError, UnknownPathError
+from recall_core.records import ModelError, UnknownEmbedderError, UnknownPathError
+
+if TYPE_CHECKING:
+    from recall_core.embedders.reranker import Reranker
 
 REGISTRY = Path("models") / "registry.toml"
 CACHE = Path(".cache") / "vectors.sqlite"
@@ -19,7 +23,8 @@ CACHE = Path(".cache") / "vectors.sqlite"
 
 def names(root: Path) -> list[str]:
     """Every embedder that can be opened here."""
-    return ["hash", *models.load_registry(root / REGISTRY)]
+    registry = models.load_registry(root / REGISTRY)
+    return ["hash", *(name for name, entry in registry.items() if entry.task == "embed")]
 
 
 def pull_missing(wanted: Sequence[str], root: Path, *, quiet: bool | None = None) -> None:
@@ -46,8 +51,8 @@ def open_embedder(
     if name == "hash":
         return HashEmbedder()
     registry = models.load_registry(root / REGISTRY)
-    if name not in registry:
-        raise UnknownEmbedderError(f"no embedder is called {name!r}; known: {', '.join(['hash', *registry])}")
+    if name not in names(root):
+        raise UnknownEmbedderError(f"no embedder is called {name!r}; known: {', '.join(names(root))}")
     from recall_core.embedders.onnx import OnnxEmbedder
 
     entry = registry[name]
@@ -88,7 +93,27 @@ def open_path(
             f"{config.NAME} as [paths.{name}]"
         )
     embedder = open_cached(options.embedder, root) if "vector" in options.streams else None
-    return LocalPath(name, options, embedder, quiet)
+    reranker = open_reranker(options.rerank, root) if options.rerank else None
+    return LocalPath(name, options, embedder, quiet, reranker=reranker)
+
+
+def open_reranker(name: str, root: Path) -> Reranker:
+    """The reranker of that name. Raises ModelError when its files are not there, or it is an embedder."""
+    from recall_core.embedders.reranker import Reranker
+
+    entry = models.entry_named(models.load_registry(root / REGISTRY), name)
+    if entry.task != "rerank":
+        raise ModelError(f"{name} is an embedder; name a reranker under rerank, or leave it out")
+    folder = models.locate(entry, root / "models")
+    hashes = models.hashes(entry, root / "models")
+    return Reranker(
+        name,
+        folder / "model.onnx",
+        folder / "tokenizer.json",
+        model_sha256=hashes["model.onnx"],
+        tokenizer_sha256=hashes["tokenizer.json"],
+        max_tokens=entry.max_tokens,
+    )
 
 
 def options_by_name(settings: config.Config | None) -> dict[str, config.PathConfig]:
@@ -97,20 +122,20 @@ def options_by_name(settings: config.Config | None) -> dict[str, config.PathConf
     return built_in | dict(settings.paths if settings else {})
 
 
-def embedder_of(name: str, root: Path, settings: config.Config) -> str:
-    """The embedder that a path needs; empty where it needs none."""
+def models_of(name: str, root: Path, settings: config.Config) -> list[str]:
+    """The models that a path needs: its embedder and its reranker."""
     if name in names(root):
-        return name
-    options = options_by_name(settings).get(name)
-    return options.embedder if options and "vector" in options.streams else ""
+        return [name]
+    options = options_by_name(settings).get(name, config.PathConfig(streams=("keyword",)))
+    return [*([options.embedder] if "vector" in options.streams else []), *filter(None, [options.rerank])]
 
 
 def needed(settings: config.Config, root: Path) -> list[str]:
     """The models that the paths of recall.toml need, each once."""
     pages = settings.pages.paths if settings.pages else ()
     chosen = [name for choice in settings.choice for name in (choice.path, choice.other) if name]
-    used = [embedder_of(name, root, settings) for name in (*settings.measure, *pages, *chosen)]
-    return [name for name in dict.fromkeys(used) if name not in ("", "hash")]
+    used = [one for name in (*settings.measure, *pages, *chosen) for one in models_of(name, root, settings)]
+    return [name for name in dict.fromkeys(used) if name != "hash"]
 
 
 def gate_of(name: str, root: Path, settings: config.Config) -> Gate:

@@ -81,6 +81,11 @@ class PathConfig(Record):
     window: bool = True
     """Whether a memory in a thread is compared between its neighbours too, and the mean of both counts."""
 
+    rerank: str = ""
+    """A model that reads the question with each of the first hits and orders them anew; empty: none."""
+    rerank_top: Annotated[int, Field(ge=1)] = 10
+    """How many hits it reads."""
+
     @model_validator(mode="after")
     def _weighs_what_is_fused(self) -> PathConfig:
         known = {"keyword", "entity", "vector", "observation"}

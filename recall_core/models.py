@@ -52,6 +52,8 @@ class ModelEntry(Record):
     licence: Annotated[str, Field(min_length=1)]
     """SPDX identifier."""
     dim: PositiveInt
+    task: Literal["embed", "rerank"] = "embed"
+    """A text to a row, or a question and a text to one number."""
     pooling: Literal["mean", "cls", "none"]
     """How the token vectors become one; none: the model does it itself."""
     query_prefix: str

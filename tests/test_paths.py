@@ -296,11 +296,12 @@ OTHER: dict[str, Any] = {
     "date": 0.0,
     "speaker": 0.0,
     "window": False,
+    "rerank_top": 3,
 }
 
 
 def test_each_option_has_a_fingerprint_of_its_own():
-    assert {*OTHER} == {*PathConfig.model_fields} - {"embedder"}
+    assert {*OTHER} == {*PathConfig.model_fields} - {"embedder", "rerank"}
     plain, embedder = PathConfig(), HashEmbedder()
     made = [plain, *(PathConfig(**{name: value}) for name, value in OTHER.items())]
     found = {LocalPath("p", options, embedder).fingerprint for options in made}

@@ -53,8 +53,8 @@ class OnnxEmbedder:
         self._pooling = pooling
         self._prefixes = {"query": query_prefix, "passage": passage_prefix}
         self._batch_tokens = tokens_a_batch if batch_invariant else 0
-        self._tokenizer = _tokenizer(tokenizer_path, max_tokens)
-        self._session = _session(model_path, threads or _cores())
+        self._tokenizer = open_tokenizer(tokenizer_path, max_tokens)
+        self._session = open_session(model_path, threads)
         self._wants_types = "token_type_ids" in {given.name for given in self._session.get_inputs()}
         outputs = [found.name for found in self._session.get_outputs()]
         self._output = output or outputs[0]
@@ -166,7 +166,8 @@ def _batches(lengths: list[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
+def open_tokenizer(path: Path, max_tokens: int) -> Tokenizer:
+    """A tokenizer that cuts and does not pad. Raises ModelError when the file is none."""
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises bare Exception
@@ -176,9 +177,10 @@ def _tokenizer(path: Path, max_tokens: int) -> Tokenizer:
     return tokenizer
 
 
-def _session(path: Path, threads: int) -> ort.InferenceSession:
+def open_session(path: Path, threads: int | None = None) -> ort.InferenceSession:
+    """A model, ready to run on so many threads. Raises ModelError when the file is none."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = threads or _cores()
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what fails is raised, and told once
     try:

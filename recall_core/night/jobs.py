@@ -49,11 +49,11 @@ class Job:
     parameters: Mapping[str, Any]
 
     def needs(self, root: Path, settings: config.Config) -> tuple[str, ...]:
-        """The embedders of the paths that it asks."""
+        """The models of the paths that it asks."""
         given = self.parameters
         named = (*given.get("embedders", ()), *given.get("paths", ()), given.get("path"), given.get("other"))
-        used = [catalogue.embedder_of(name, root, settings) for name in named if name]
-        return tuple(dict.fromkeys(name for name in used if name))
+        used = [one for name in named if name for one in catalogue.models_of(name, root, settings)]
+        return tuple(dict.fromkeys(used))
 
     @property
     def figures(self) -> list[tuple[str, str]]:

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from recall_core import fusion, progress, streams
 from recall_core.config import PathConfig
 from recall_core.embedders import Embedder
+from recall_core.embedders.reranker import Reranker
 from recall_core.paths import Kind
 from recall_core.records import Hit, Memory, Part, Ranking
 from recall_core.store import COLUMNS, SqliteStore, Vectors
+from recall_core.threads import neighbours, said, window
 from recall_core.words import words_of
 
 METHOD = "1"
@@ -38,15 +40,17 @@ class LocalPath:
     embedder: Embedder | None = None
     quiet: bool | None = None
     known: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False, compare=False)
+    reranker: Reranker | None = None
 
     @property
     def kind(self) -> Kind:
-        return self.embedder.kind if self.embedder else "keyword"
+        return "onnx" if self.reranker else self.embedder.kind if self.embedder else "keyword"
 
     @property
     def fingerprint(self) -> str:
-        told = self.options.model_dump(mode="json", exclude={"embedder"})
-        told |= {"method": METHOD, "embedder": self.embedder.fingerprint if self.embedder else ""}
+        told = self.options.model_dump(mode="json", exclude={"embedder", "rerank"})
+        parts = {"embedder": self.embedder, "rerank": self.reranker}
+        told |= {"method": METHOD, **{name: part.fingerprint for name, part in parts.items() if part}}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def open(self, memories: Sequence[Memory]) -> LocalSession:
@@ -80,6 +84,11 @@ class LocalSession:
         kept = [memory for memory in memories if not (raw and memory.kind == "observation")]
         self._entities = streams.entity_index(kept)
         self._speakers = streams.speakers(memories) if options.speaker else {}
+        near = neighbours(memories) if path.reranker else {}
+        self._texts = {
+            memory.id: window(memory, near[memory.id]) if memory.id in near else said(memory)
+            for memory in (memories if path.reranker else ())
+        }
         self._columns = COLUMNS | {"near": options.near, "date": options.date}
         self._links = streams.links(kept) if "graph" in options.streams else {}
         self._raw = frozenset(memory.id for memory in memories) - {memory.id for memory in kept}
@@ -99,7 +108,27 @@ class LocalSession:
         named = [ids for word in words_of(query) if (ids := self._speakers.get(word))]
         if named:
             fused = fusion.raised(fused, "speaker", frozenset().union(*named), options.speaker)
-        return fused.top(depth)
+        return self._reread(query, fused.top(max(depth, options.rerank_top))).top(depth)
+
+    def _reread(self, query: str, ranking: Ranking) -> Ranking:
+        """The first hits by what the reranker says of them, the others below them, by what they had."""
+        if not (reranker := self.path.reranker) or not ranking.hits:
+            return ranking
+        read = ranking.hits[: self.path.options.rerank_top]
+        texts = [self._texts[hit.id] for hit in read]
+        scores = dict(zip((hit.id for hit in read), reranker.scores(query, texts).tolist(), strict=True))
+        given = Ranking.of("rerank", scores.items())
+        place = {hit.id: rank for hit, rank in zip(given.hits, given.ranks(), strict=True)}
+        below = 1 + ranking.hits[0].score
+        found = []
+        for hit in ranking.hits:
+            if hit.id in scores:
+                part = Part("rerank", place[hit.id], scores[hit.id], scores[hit.id] - hit.score)
+                parts = tuple(sorted((*hit.parts, part), key=lambda part: part.stream))
+                found.append(Hit(hit.id, scores[hit.id], parts, hit.evidence))
+            else:
+                found.append(Hit(hit.id, hit.score - below, hit.parts, hit.evidence))
+        return Ranking.ordered(ranking.stream, found)
 
     def streams(self, query: str, depth: int) -> list[Ranking]:
         """What each stream gives before fusion; the graph grows from what they give together."""
