@@ -82,11 +82,11 @@ class Knobs:
         self.margin = w.Checkbox(description="margin gate", indent=False, layout=w.Layout(width="120px"))
         self.back = w.Button(description="Back", tooltip="to the setting it is compared with")
         self.keep = w.Button(description="Compare with this", tooltip="flips are then told against this")
-        self.image = w.Image(format="png", layout=w.Layout(width=f"{show.SIZE[0]}px", max_width="100%"))
+        self.image = w.Image(format="png", layout=_wide(show.SIZE[0]))
         self.counts, self.flips = _html().add_class("recall-counts"), _html().add_class("recall-flips")
         beside = w.VBox(
             [self.min_score, self.delta, _row(self.margin, self.back, self.keep), self.counts],
-            layout=w.Layout(flex="1 1 400px", min_width="0"),
+            layout=w.Layout(flex="1 1 400px", min_width="min(400px, 100%)"),
         )
         self.image.layout.flex, self.image.layout.object_fit = "0 0 auto", "contain"
         self.box = _framed(_row(self.image, beside), self.flips)
