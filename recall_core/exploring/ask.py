@@ -100,7 +100,8 @@ class Library:
         try:
             return self._one(self._rank, run, case_id).result(), ""
         except RecallError as error:
-            return explore.recorded(run.row(case_id).iloc[0]), f"Only the hits that the run kept: {error}"
+            row = run.rows[run.rows["case_id"] == case_id].iloc[0]
+            return explore.recorded(row), f"Only the hits that the run kept: {error}"
 
     def _saved(self, path: Path) -> explore.Run:
         report = path.parents[1]

@@ -56,10 +56,6 @@ class Run:
         won = [top not in expected for top, expected in zip(rows["top"], rows["expected"], strict=True)]
         return {top: tuple(part) for top, part in rows[won].groupby("top")["query"]}
 
-    def row(self, case_id: str) -> pd.DataFrame:
-        """The row of one case, as a frame of one line."""
-        return self.rows[self.rows["case_id"] == case_id]
-
     @cached_property
     def cases(self) -> Mapping[str, Case]:
         """Every case of the fixture, by id."""
@@ -159,7 +155,7 @@ def failures(rows: pd.DataFrame, outcomes: pd.Series[str], most: int | None = No
 
 
 def recorded(row: pd.Series[float]) -> Ranking:
-    """The hits a run kept of a case: its first few."""
+    """The hits a run kept of a case, given its row: its first few."""
     return Ranking.of("vector", zip(row["ids"], row["scores"], strict=True))
 
 
@@ -169,7 +165,7 @@ def neighbours(run: Run, case_id: str, ranking: Ranking, k: int = 8) -> pd.DataF
     `rank` (NaN: not found), `id`, `text`, `score` (NaN: the run did not keep it), `expected`, and `wins`:
     of how many questions the memory comes out on top without answering them.
     """
-    row = run.row(case_id).iloc[0]
+    row = run.rows[run.rows["case_id"] == case_id].iloc[0]
     expected = dict(zip(row["expected"], row["ranks"], strict=True))
     found = {hit.id: (at, hit.score) for at, hit in enumerate(ranking.hits, 1)}
     shown = dict.fromkeys([*list(found)[:k], *expected])

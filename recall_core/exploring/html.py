@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
-from matplotlib.ticker import MaxNLocator
 
 from recall_core import gates, plots
 from recall_core.exploring import explore
@@ -169,7 +168,7 @@ def _hits(ranking: Ranking, memories: Mapping[str, Memory], length: int) -> list
 
 def neighbours(run: Run, case_id: str, table: pd.DataFrame, gate: Gate, remark: str = "") -> str:
     """A case: what was asked, what came out on top, where the expected memory stood, whom the winner beat."""
-    line = run.row(case_id)
+    line = run.rows[run.rows["case_id"] == case_id]
     row, case = line.iloc[0], run.cases.get(case_id)
     said = f"failed: {row['error']}" if row["failed"] else gates.explain(explore.recorded(row), gate)
     outcome = plain(gates.outcomes(line, gate).iloc[0])
@@ -222,10 +221,8 @@ class Picture:
             silent = counts[list(explore.SILENT)].sum()
             ax.set_xlabel(f"false recalls, of {silent} that must stay silent (left is better)")
             ax.set_ylabel(f"answered, of {counts.sum() - silent} (up is better)")
-            across, up = (max(float(values.max()), 1.0) for values in every)
-            ax.set(xlim=(-0.06 * across, 1.06 * across), ylim=(-0.08 * up, 1.12 * up))
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-            ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.margins(0.06, 0.1)
+            ax.locator_params(integer=True)
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=1.2, handletextpad=0.4)
             self.canvas.draw()  # type: ignore[no-untyped-call]
         self.still = self.canvas.copy_from_bbox(figure.bbox)  # type: ignore[no-untyped-call]

@@ -88,7 +88,6 @@ class Knobs:
             [self.min_score, self.delta, _row(self.margin, self.back, self.keep), self.counts],
             layout=w.Layout(flex="1 1 400px", min_width="min(400px, 100%)"),
         )
-        self.image.layout.flex, self.image.layout.object_fit = "0 0 auto", "contain"
         self.box = _framed(_row(self.image, beside), self.flips)
         self.table: object = None
         self.follow()
