@@ -165,10 +165,13 @@ def test_the_star_lies_where_the_counts_are() -> None:
     assert (pixels[0] == pixels[2]).all(), "a star leaves nothing behind"
 
 
-def test_the_slider_moves_2000_cases(tmp_path: Path) -> None:
+def test_the_slider_moves_2000_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = desk_of(explore.Run("many", "hash", "f", Gate(0.8, 0.01), many()), tmp_path)
     widget = explore_widgets.Knobs(desk)
-    explore_widgets.Failures(desk)
+    monkeypatch.setattr(explore_widgets, "is_live", lambda: True)
+    monkeypatch.setattr(explore_widgets, "display", lambda _: None)
+    explore_widgets.failures(desk)
+    assert "failures" in desk.panels
     widget.delta.value = 0.05
     assert "cases flip against min_score 0.8, delta 0.01" in widget.flips.value
 
@@ -551,8 +554,8 @@ def test_two_who_mark_at_once_both_keep_theirs(tmp_path: Path) -> None:
 
 def test_the_button_marks_once_and_says_where(project: Path) -> None:
     desk = explore_desk.Desk(project, run="hash")
-    row = explore_widgets.Marking(desk)
-    row.about(explore_desk.View("", "Какой размер?", SEEN))
+    row = explore_widgets.Question(desk)
+    row.show(explore_desk.View("", "Какой размер?", SEEN))
     row.answer.value = explore_desk.SILENT
     row.why.value = "not noted"
     row.button.click()

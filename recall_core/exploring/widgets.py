@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -104,10 +105,9 @@ class Knobs:
             self.table, self.picture = desk.table, show.Picture(desk.table, desk.step.counts)
             for knob, dial in zip((self.min_score, self.delta), desk.dials, strict=True):
                 size = round(dial[1] - dial[0], 6)
-                places = max(2, len(f"{size:.6f}".rstrip("0").partition(".")[2]))
+                knob.readout_format = f".{max(2, math.ceil(-math.log10(size)))}f"
                 with knob.hold_trait_notifications():
                     knob.min, knob.max, knob.step, knob.value = dial[0], dial[-1], size, dial[0]
-                    knob.readout_format = f".{places}f"
         # A knob that stands there already is not set: the hand that drags it may be further on by now.
         if round(self.min_score.value, 6) != gate.min_score:
             self.min_score.value = gate.min_score
@@ -133,79 +133,69 @@ def ask(desk: Desk, question: str, shelf: str = NOTES) -> None:
         text = w.Text(question, continuous_update=False, description="question", placeholder="then Enter")
         text.layout = _wide(620)
         where = w.ToggleButtons(options=SHELVES, value=shelf, style={"button_width": "80px"})
-        html, marking = _html(), Marking(desk)
+        found = Question(desk)
 
         def search(change: object = None) -> None:
             if change:
-                html.value = show.note("Searching …")
+                found.html.value = show.note("Searching …")
             try:
-                view = desk.asked(text.value, where.value)
+                found.show(desk.asked(text.value, where.value))
             except RecallError as error:
-                view = View(show.note(str(error)))
-            html.value = view.html
-            marking.about(view)
+                found.show(View(show.note(str(error))))
 
         text.observe(search, "value")
         where.observe(search, "value")
         desk.panels["ask"] = search
         search()
-        return _framed(_row(text, where), html, marking.box)
+        return _framed(_row(text, where), found.box)
 
     shown(live, desk.asked(question, shelf).html + MARKING)
 
 
 def failures(desk: Desk) -> None:
     """Pick a case that failed: what came out on top of it, and what else that beats."""
+
+    def live() -> Any:
+        pick, case = w.Dropdown(description="failed", layout=_wide(860)), Question(desk)
+
+        def look(_: object = None) -> None:
+            case.show(View(NONE) if pick.value is None else desk.failed(pick.value))
+
+        def follow() -> None:
+            failed, held = desk.failures(), pick.value
+            pick.unobserve(look, "value")
+            if list(pick.options) != failed:
+                pick.options = failed
+                if held in (id_ for _, id_ in failed):
+                    pick.value = held
+            pick.observe(look, "value")
+            look()
+
+        pick.observe(look, "value")
+        desk.panels["failures"] = follow
+        follow()
+        return _framed(pick, case.box)
+
     still = "".join(desk.failed(id_).html for _, id_ in desk.failures()[:2])
-    shown(lambda: Failures(desk).box, (still or NONE) + MARKING)
+    shown(live, (still or NONE) + MARKING)
 
 
-class Failures:
-    """The list of failed cases, and the one that is picked."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.pick = w.Dropdown(description="failed", layout=_wide(860))
-        self.html, self.marking = _html(), Marking(desk)
-        self.box = _framed(self.pick, self.html, self.marking.box)
-        desk.panels["failures"] = self.follow
-        self.pick.observe(self.look, "value")
-        self.follow()
-
-    def follow(self) -> None:
-        """Follow the gate; the case that is picked stays while it fails."""
-        failed, held = self.desk.failures(), self.pick.value
-        self.pick.unobserve(self.look, "value")
-        if list(self.pick.options) != failed:
-            self.pick.options = failed
-            if held in (id_ for _, id_ in failed):
-                self.pick.value = held
-        self.pick.observe(self.look, "value")
-        self.look()
-
-    def look(self, _: object = None) -> None:
-        """Show the case that is picked."""
-        view = View(NONE) if self.pick.value is None else self.desk.failed(self.pick.value)
-        self.html.value = view.html
-        self.marking.about(view)
-
-
-class Marking:
-    """The line below a question that makes a case draft of it."""
+class Question:
+    """What is shown of a question, and the line below it that makes a case draft of it."""
 
     def __init__(self, desk: Desk) -> None:
-        self.desk, self.view = desk, View("")
+        self.desk, self.view = desk, View("", "?")
+        self.html, self.said = _html(), _html()
         self.answer = w.Dropdown(description="expected", layout=_wide(480))
         self.why = w.Text(placeholder="why nothing answers it", layout=w.Layout(width="240px"))
         self.button = w.Button(description="Mark as a case draft", layout=w.Layout(width="160px"))
-        self.said = _html()
-        self.box = w.VBox([_row(self.answer, self.why, self.button), self.said])
+        self.box = w.VBox([self.html, _row(self.answer, self.why, self.button), self.said])
         self.answer.observe(self.fit, "value")
         self.button.on_click(self.mark)
-        self.about(View("", "?"))
 
-    def about(self, view: View) -> None:
-        """Another question."""
+    def show(self, view: View) -> None:
+        """Show a question; what was chosen for a draft of it stays while it is the same."""
+        self.html.value = view.html
         if view[1:] != self.view[1:]:
             self.view = view
             options = [("I complete it in the file", LATER), ("nothing: it must stay silent", SILENT)]
@@ -215,7 +205,7 @@ class Marking:
             self.fit()
 
     def fit(self, _: object = None) -> None:
-        """Ask for what is needed."""
+        """Ask for what a draft with this answer needs."""
         self.why.layout.display = "" if self.answer.value == SILENT else "none"
         self.button.disabled = not self.view.query.strip()
 
