@@ -52,8 +52,12 @@ def mark(
         named = {memory.id: f"{id_}-{n}" for n, memory in enumerate(seen, 1)}
         if expected is not None and expected not in named:
             raise FixtureError(id_, [f"{expected!r} is not among the memories it brings; pick one that is"])
-        # Links and the place in a thread point at memories that do not come along.
-        alone = {"links": (), "thread": None, "position": None}
+        plain = (
+            # Links and the place in a thread point at memories that do not come along.
+            memory.model_dump(exclude={"links", "thread", "position"})
+            | {"id": named[memory.id], "source": memory.source or memory.id}
+            for memory in seen
+        )
         try:
             case = Case(
                 id=id_,
@@ -62,12 +66,7 @@ def mark(
                 expected=(named[expected],) if expected is not None else (),
                 tags=("draft",),
                 silent_because=silent_because.strip() if expected is None else None,
-                memories=tuple(
-                    memory.model_copy(
-                        update=alone | {"id": named[memory.id], "source": memory.source or memory.id}
-                    )
-                    for memory in seen
-                ),
+                memories=tuple(Memory.model_validate(memory) for memory in plain),
             )
         except ValidationError as error:
             raise FixtureError(id_, [found["msg"] for found in error.errors()]) from None

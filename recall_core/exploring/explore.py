@@ -111,15 +111,9 @@ def settings(
     this), `on_frontier`.
     """
     counted = gates.grid(rows, min_scores.tolist(), deltas.tolist())
-    every = pd.DataFrame(
-        {
-            "false_recall": counted.false_recall.ravel(),
-            "answered": counted.answered.ravel(),
-            "min_score": np.repeat(min_scores, len(deltas)),
-            "delta": np.tile(deltas, len(min_scores)),
-        }
-    )
-    distinct = every.drop_duplicates(["false_recall", "answered"]).reset_index(drop=True)
+    pairs = pd.MultiIndex.from_product([min_scores, deltas], names=["min_score", "delta"])
+    every = {"false_recall": counted.false_recall.ravel(), "answered": counted.answered.ravel()}
+    distinct = pd.DataFrame(every, pairs).drop_duplicates().reset_index()
     return distinct.assign(on_frontier=gates.frontier(distinct["answered"], distinct["false_recall"]))
 
 

@@ -44,13 +44,13 @@ STYLE = """<style>
 .recall table {border-collapse: collapse; width: 100% !important; table-layout: auto !important;
   margin: 4px 0 10px !important; font-size: 13px;}
 .recall tr {background: none !important;}
-.recall td, .recall th {padding: 3px 8px; text-align: left !important; vertical-align: top !important;
-  white-space: normal; line-height: 1.4; max-width: none;
+.recall td, .recall th {padding: 3px min(8px, 1.2cqw); text-align: left !important;
+  vertical-align: top !important; white-space: normal; line-height: 1.4; max-width: none;
   border: 0; border-bottom: 1px solid var(--jp-border-color2, #e0e0e0);}
 .recall th {overflow-wrap: break-word; font-weight: 600; color: var(--jp-ui-font-color2, #555);}
 .recall td.t {min-width: 7em;}
 .recall .n {text-align: right !important; white-space: nowrap; font-variant-numeric: tabular-nums;}
-.recall .w span {display: inline-block; width: max-content; max-width: min(16em, 26cqw);
+.recall .w span {display: inline-block; width: max-content; max-width: clamp(5em, 16cqw, 16em);
   overflow-wrap: break-word;}
 .recall .dim {color: var(--jp-ui-font-color2, #666);}
 .recall .good {color: #0072b2;} .recall .bad {color: #cc3311;}
