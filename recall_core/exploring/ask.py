@@ -6,7 +6,6 @@ cells), and SQLite ties a connection to the thread that opened it.
 
 from __future__ import annotations
 
-import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -48,7 +47,7 @@ class Asked:
 def _entries(report: Path) -> dict[str, dict[str, Any]]:
     """What a report's metrics hold of each run; nothing where they are damaged: exploring goes on."""
     try:
-        entries = json.loads((report / "metrics.json").read_text(encoding="utf-8"))["runs"]
+        entries = runs.read_json(report / "metrics.json")["runs"]
         return {entry["name"]: entry for entry in entries}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
@@ -110,7 +109,7 @@ class Library:
             raise InputError(f"{path}: no run with its metrics beside it; give reports/DAY/runs/NAME.jsonl")
         fixture, note = None, ""
         try:
-            about = json.loads((report / "manifest.json").read_text(encoding="utf-8"))["fixture"]
+            about = runs.read_json(report / "manifest.json")["fixture"]
             fixture = fixtures.load(self.root / about["path"])
             if fixtures.fixture_hash(fixture) != about["sha256"]:
                 note = f"{about['path']} has changed since this run: some texts may be missing or others."
