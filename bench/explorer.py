@@ -36,7 +36,7 @@ def run(root: Path) -> None:
     """Print the seconds of one step, listed flips and all."""
     rows = cases()
     held = explore.Run("made up", "hash", "f", Gate(0.8, 0.01), rows)
-    panel = widgets._Gate(desk.Desk(root, run=held))
+    panel = widgets.Knobs(desk.Desk(root, run=held))
     deltas = itertools.cycle(np.linspace(0.0, 0.05, 25).tolist())
 
     def step() -> None:

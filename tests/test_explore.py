@@ -1,16 +1,15 @@
 """Exploring: what a gate setting changes, asking, what beat a failed case, drafts, and the two notebooks."""
 
 import json
-import re
 import shutil
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import ipywidgets
+import matplotlib.pyplot as plt
 import nbformat
 import nights
 import numpy as np
@@ -27,7 +26,6 @@ from recall_core.exploring import desk as explore_desk
 from recall_core.exploring import drafts, explore
 from recall_core.exploring import first as explore_first
 from recall_core.exploring import html as explore_html
-from recall_core.exploring import panel as explore_panel
 from recall_core.exploring import widgets as explore_widgets
 from recall_core.gates import Gate
 from recall_core.night import notebooks
@@ -75,7 +73,7 @@ def test_a_stricter_margin_silences_and_saves() -> None:
         [right(0.9, 0.05, id_="sure"), right(0.9, 0.01, id_="close"), silent(0.8, 0.01, id_="nothing")]
     )
     step = explore.step(rows, Gate(0.5, 0.0), Gate(0.5, 0.02))
-    assert dict(step.before[step.before > 0]) == {"answered": 2, "false_recall": 1}
+    assert dict(step.was[step.was > 0]) == {"answered": 2, "false_recall": 1}
     assert dict(step.counts[step.counts > 0]) == {"answered": 1, "kept_quiet": 1, "silenced": 1}
     told = step.flips[["case_id", "before", "after", "better"]].to_records(index=False).tolist()
     assert told == [("close", "answered", "silenced", False), ("nothing", "false_recall", "kept_quiet", True)]
@@ -95,7 +93,7 @@ def test_flips_are_the_cases_whose_outcome_differs(rows: list[Row], one: Gate, t
     table = scoring.frame(rows)
     step = explore.step(table, one, two)
     assert len(step.flips) == int((gates.outcomes(table, one) != gates.outcomes(table, two)).sum())
-    assert step.counts.sum() == step.before.sum() == len(rows)
+    assert step.counts.sum() == step.was.sum() == len(rows)
 
 
 # Which settings there are
@@ -105,8 +103,8 @@ def test_flips_are_the_cases_whose_outcome_differs(rows: list[Row], one: Gate, t
 @given(row_lists)
 def test_settings_count_what_trying_each_gate_counts(rows: list[Row]) -> None:
     table = scoring.frame(rows)
-    score, delta = explore.Dial(0.0, 1.0, 0.25), explore.Dial(0.0, 0.5, 0.25)
-    tried = gates.sweep(table, [Gate(s, d) for s in score.settings for d in delta.settings], Gate(0.0, 0.0))
+    score, delta = np.linspace(0.0, 1.0, 5), np.linspace(0.0, 0.5, 3)
+    tried = gates.sweep(table, [Gate(s, d) for s in score for d in delta], Gate(0.0, 0.0))
     found = explore.settings(table, score, delta)
     assert set(zip(found["false_recall"], found["answered"], strict=True)) == set(
         zip(tried["false_recall"], tried["answered"], strict=True)
@@ -124,13 +122,12 @@ def test_settings_count_what_trying_each_gate_counts(rows: list[Row]) -> None:
 def test_dials_span_the_scores_and_hold_the_gate() -> None:
     rows = scoring.frame([right(0.81, 0.03), silent(0.9, 0.2), right(0.85)])
     score, delta = explore.dials(rows, Gate(0.55, 0.008))
-    assert score.settings[0] <= 0.55
-    assert score.settings[-1] > 0.9
-    assert 0.55 in score.settings
-    assert delta.settings[0] == 0
-    assert delta.step * 80 >= 0.008
-    assert 40 <= len(score.settings) <= 100
-    assert 0.3 in explore.Dial(0.0, 1.0, 0.1).settings
+    assert score[0] <= 0.55
+    assert score[-1] > 0.9
+    assert 0.55 in score
+    assert delta[0] == 0
+    assert delta[-1] >= 0.008
+    assert 40 <= len(score) <= 100
 
 
 def test_a_gate_that_lets_nothing_through_is_no_place_to_start() -> None:
@@ -153,20 +150,28 @@ def test_the_star_lies_where_the_counts_are() -> None:
     table = scoring.frame(published_rows())
     points = explore.settings(table, *explore.dials(table, Gate(0.5, 0.0)))
     few, all_ = (explore.step(table, OPEN, gate).counts for gate in (Gate(0.5, 0.02), Gate(0.5, 0.0)))
-    picture = explore_html.picture(points, few, star=False)
-    (few_x, few_y), (all_x, all_y) = (
-        [float(found) for found in re.findall(r"(?:left|top): ([\d.]+)%", picture.star(counts))]
-        for counts in (few, all_)
+    picture = explore_html.Picture(points, few)
+    pixels = [plt.imread(BytesIO(picture.png(counts)), format="png") for counts in (few, all_, few)]
+    assert pixels[0].shape[:2] == (660, 1080)
+    differs = np.argwhere((pixels[0] != pixels[1]).any(axis=-1))
+    (top, left), (bottom, right_) = differs.min(axis=0), differs.max(axis=0)
+    few_at, all_at = (
+        picture.ax.transData.transform((counts["false_recall"], counts["answered"])) for counts in (few, all_)
     )
-    assert few_x < all_x < 100, "more false recalls lie further right"
-    assert few_y > all_y > 0, "more answers lie higher"
-    assert picture.png.startswith(b"\x89PNG")
+    assert few_at[0] < all_at[0], "more false recalls lie further right"
+    assert few_at[1] < all_at[1], "more answers lie higher"
+    assert left < few_at[0] < all_at[0] < right_
+    assert top < 660 - all_at[1] < 660 - few_at[1] < bottom
+    assert (pixels[0] == pixels[2]).all(), "a star leaves nothing behind"
 
 
-def test_the_slider_moves_2000_cases(tmp_path: Path) -> None:
+def test_the_slider_moves_2000_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = desk_of(explore.Run("many", "hash", "f", Gate(0.8, 0.01), many()), tmp_path)
-    widget = explore_widgets._Gate(desk)
-    explore_widgets.failures(desk).live()
+    widget = explore_widgets.Knobs(desk)
+    monkeypatch.setattr(explore_widgets, "is_live", lambda: True)
+    monkeypatch.setattr(explore_widgets, "display", lambda _: None)
+    explore_widgets.failures(desk)
+    assert "failures" in desk.panels
     widget.delta.value = 0.05
     assert "cases flip against min_score 0.8, delta 0.01" in widget.flips.value
 
@@ -178,17 +183,17 @@ def test_sliders_follow_a_run_with_another_range(tmp_path: Path) -> None:
     low = run_of([right(0.2, 0.1, id_="l"), silent(0.1, 0.01)], Gate(0.15, 0.02))
     high = run_of([right(0.95, 0.5, id_="h"), silent(0.9, 0.4)], Gate(0.92, 0.45))
     desk = desk_of(low, tmp_path)
-    widget = explore_widgets._Gate(desk)
+    widget = explore_widgets.Knobs(desk)
     assert (widget.min_score.value, widget.delta.value) == (0.15, 0.02)
     for run in (high, low, high):
-        desk.pick(run)
+        desk.open(run)
         assert (widget.min_score.value, widget.delta.value) == (run.gate.min_score, run.gate.delta)
         assert "No case flips" in widget.flips.value
 
 
 def test_the_margin_can_be_switched_off_and_the_reference_moved(tmp_path: Path) -> None:
     desk = desk_of(run_of([right(0.9, 0.01), silent(0.8, 0.5)], Gate(0.5, 0.02)), tmp_path)
-    widget = explore_widgets._Gate(desk)
+    widget = explore_widgets.Knobs(desk)
     widget.margin.value = False
     assert desk.gate == Gate(0.5)
     assert widget.delta.disabled
@@ -200,19 +205,14 @@ def test_the_margin_can_be_switched_off_and_the_reference_moved(tmp_path: Path) 
     assert desk.gate == Gate(0.5)
 
 
-def test_without_ipywidgets_or_a_front_end_a_panel_is_still(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_front_end_a_panel_is_still(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[object] = []
-    monkeypatch.setattr("IPython.display.display", shown.append)
-    panel = explore_panel.Panel(lambda: ["still"], lambda: "live")
-    panel._ipython_display_()
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    panel._ipython_display_()
-    assert shown == ["still", "still"]
-    monkeypatch.undo()
-    monkeypatch.setattr("IPython.display.display", shown.append)
-    monkeypatch.setattr(explore_panel, "is_live", lambda: True)
-    panel._ipython_display_()
-    assert shown[2:] == ["live", "still"], "the still output stays for whoever opens it without a kernel"
+    monkeypatch.setattr(explore_widgets, "display", shown.append)
+    explore_widgets.shown(lambda: "live", 1, 2)
+    assert shown == [1, 2]
+    monkeypatch.setattr(explore_widgets, "is_live", lambda: True)
+    explore_widgets.shown(lambda: "live", 3)
+    assert shown[2:] == ["live", 3], "the still output stays for whoever opens it without a kernel"
 
 
 # Failed cases and hubs
@@ -314,11 +314,16 @@ def test_a_shelf_is_asked_by_the_path_of_each_run(project: Path) -> None:
     assert found["hash"].fused == found["plain"].fused, "all streams by one embedder"
 
 
-def test_all_streams_are_by_the_embedder_of_the_path(project: Path) -> None:
+def test_all_streams_are_by_the_embedder_of_the_path(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two runs whose paths go by two embedders, each has its own vectors on a shelf that both ask."""
     small = replace(HASH, name="small", embedder=HashEmbedder(dim=64), known={})
     library = explore_ask.Library(project)
-    library._paths["small"] = small
+    open_path = catalogue.open_path
+    monkeypatch.setattr(
+        catalogue,
+        "open_path",
+        lambda name, *_, **how: small if name == "small" else open_path(name, *_, **how),
+    )
     one, other = (
         library.ask(explore.Run("a", name, "f", OPEN, scoring.frame([right(0.9)])), "wiki", "the backup")
         for name in ("hash", "small")
@@ -420,15 +425,15 @@ def test_texts_are_escaped_wherever_they_are_shown(project: Path) -> None:
             case["silent_because"] += evil
     path.write_text(json.dumps(raw))
     desk = explore_desk.Desk(project, run="hash", gate=[0.1, 0.03])
-    failed, seen = desk.failed(desk.failures()[0][1])
+    failed = desk.failed(desk.failures()[0][1])
     rows = desk.run.rows.assign(outcome=gates.outcomes(desk.run.rows, desk.gate))
     assert desk.run.fixture is not None
     shown = [
-        *(desk.flips(desk.step()), failed, desk.asked(desk.ask(evil)), desk.asked(desk.ask("Naomi"))),
+        *(explore_html.flips(desk.step), failed.html, desk.asked(evil).html, desk.asked("Naomi").html),
         explore_first.story(desk.run.fixture, rows, "en-silent-032", desk.gate),
         explore_first.try_out(evil, [evil, "a note"], HASH, OPEN),
     ]
-    assert seen
+    assert failed.seen
     for html in shown:
         assert "&lt;script&gt;" in html
         assert "<script" not in html
@@ -444,7 +449,7 @@ SEEN = [
 
 
 def marked(path: Path, query: str = "Какой размер?", **more: Any) -> str:
-    return drafts.mark(path, drafts.Draft(query, SEEN, **more), lock=path.parent / "lock")
+    return drafts.mark(path, query, SEEN, lock=path.parent / "lock", **more)
 
 
 def test_a_draft_is_valid_once_it_is_completed(tmp_path: Path) -> None:
@@ -456,13 +461,13 @@ def test_a_draft_is_valid_once_it_is_completed(tmp_path: Path) -> None:
     held["cases"][0]["silent_because"] = "only Matvey's size is noted"
     path.write_text(json.dumps(held))
     assert not fixtures.load(path).cases[0].answerable
-    held["cases"][0] |= {"expected": ["draft-001-b"]}
+    held["cases"][0] |= {"expected": ["draft-001-2"]}
     del held["cases"][0]["silent_because"]
     path.write_text(json.dumps(held))
     (case,) = fixtures.load(path).cases
     assert (case.query, case.lang, case.tags) == ("Какой размер?", "ru", ("draft",))
     first, page = case.memories
-    assert (first.id, first.source, first.ts) == ("draft-001-a", "n-1", SEEN[0].ts)
+    assert (first.id, first.source, first.ts) == ("draft-001-1", "n-1", SEEN[0].ts)
     assert (page.title, page.links, page.thread, page.position) == ("Page", (), None, None)
 
 
@@ -471,7 +476,7 @@ def test_drafts_with_an_answer_or_a_reason_load_as_they_are(tmp_path: Path) -> N
     marked(path, expected="p.md")
     marked(path, "which size?", silent_because="not noted", lang="en")
     one, two = fixtures.load(path).cases
-    assert one.expected == ("draft-001-b",)
+    assert one.expected == ("draft-001-2",)
     assert (two.id, two.silent_because, two.lang) == ("draft-002", "not noted", "en")
 
 
@@ -511,7 +516,7 @@ def test_a_file_that_is_no_drafts_file_is_left_alone(tmp_path: Path, content: st
 @pytest.mark.parametrize(
     ("query", "more", "said"),
     [
-        (" ", {}, "the question is empty"),
+        (" ", {}, "write the question"),
         ("x", {"expected": "else"}, "'else' is not among the memories it brings"),
         ("a\0b", {}, "NUL character"),
     ],
@@ -549,8 +554,8 @@ def test_two_who_mark_at_once_both_keep_theirs(tmp_path: Path) -> None:
 
 def test_the_button_marks_once_and_says_where(project: Path) -> None:
     desk = explore_desk.Desk(project, run="hash")
-    row = explore_widgets._Marking(ipywidgets, desk)
-    row.about("Какой размер?", SEEN, None)
+    row = explore_widgets.Question(desk)
+    row.show(explore_desk.View("", "Какой размер?", SEEN))
     row.answer.value = explore_desk.SILENT
     row.why.value = "not noted"
     row.button.click()

@@ -199,8 +199,8 @@ def test_the_first_run_reads_well(page: "playwright.Page", lab: Lab) -> None:
 @pytest.mark.parametrize("width", [320, 468, 768, 1080])
 def test_long_ids_and_texts_stay_inside(page: "playwright.Page", width: int) -> None:
     id_, text = "conversation_2023/session_12/turn_0034_of_a_long_talk", "word" * 40
-    lines = [(1, id_, text, "0.1234", f"keyword 0.0152 (rank 6) {text}")]
-    table = tabulated(("", "memory", "text", "score", "from"), lines, numbers=(0, 3), words=(1,))
+    said = f"keyword 0.0152 (rank 6) {text}"
+    table = tabulated([{"rank": 1, "memory": id_, "text": text, "score": "0.1234", "from": said}])
     page.set_viewport_size({"width": width, "height": 900})
     page.set_content(show_page(f"<h4>{text}</h4>", note(text), ruling(text, text), table))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

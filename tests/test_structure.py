@@ -81,7 +81,6 @@ JOURNEY = [
     "exploring.html",
     "exploring.first",
     "exploring.desk",
-    "exploring.panel",
     "exploring.widgets",
     "reporting.report",
     "night.verdicts",

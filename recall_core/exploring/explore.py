@@ -6,18 +6,16 @@ Frames and a gate in, frames out; nothing here draws or waits. A step is quick e
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from recall_core import fixtures, gates, plots
+from recall_core import fixtures, gates
 from recall_core.gates import Gate
 from recall_core.records import Case, Fixture, Memory, Ranking
 
@@ -30,7 +28,7 @@ STEPS = 80
 """About how many settings a dial has."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """A run that is explored: its rows, the gate it was measured with, and the fixture behind it.
 
@@ -54,22 +52,9 @@ class Run:
     @cached_property
     def hubs(self) -> Mapping[str, tuple[str, ...]]:
         """The questions each memory comes out on top of without answering them."""
-        won: dict[str, list[str]] = defaultdict(list)
-        columns = (self.rows[name] for name in ("ids", "expected", "query"))
-        for ids, expected, query in zip(*columns, strict=True):
-            if len(ids) and ids[0] not in expected:
-                won[ids[0]].append(query)
-        return {id_: tuple(queries) for id_, queries in won.items()}
-
-    def row(self, case_id: str) -> pd.DataFrame:
-        """The row of one case, as a frame of one line."""
-        at = self.places[case_id]
-        return self.rows.iloc[at : at + 1]
-
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Where each case stands in `rows`."""
-        return {id_: at for at, id_ in enumerate(self.rows["case_id"])}
+        rows = self.rows.assign(top=self.rows["ids"].str[0])
+        won = [top not in expected for top, expected in zip(rows["top"], rows["expected"], strict=True)]
+        return {top: tuple(part) for top, part in rows[won].groupby("top")["query"]}
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
@@ -81,97 +66,55 @@ class Run:
 class Step:
     """What a gate gives, beside what another one gave.
 
-    `outcomes`: (n,) one word a case. `counts` and `before`: cases by outcome, in the order of `OUTCOMES`.
-    `flips`: the cases whose outcome differs, worse first: `case_id`, `query`, `before`, `after`, `better`,
-    `top1`, `margin`.
+    `outcomes`: (n,) one word a case. `counts` and `was`: cases by outcome, in the order of `OUTCOMES`, under
+    the gate and under the one `before`. `flips`: the cases whose outcome differs, worse first: `case_id`,
+    `query`, `before`, `after`, `better`, `top1`, `margin`.
     """
 
-    gate: Gate
-    outcomes: NDArray[np.object_]
+    before: Gate
+    outcomes: pd.Series[str]
     counts: pd.Series[int]
-    before: pd.Series[int]
+    was: pd.Series[int]
     flips: pd.DataFrame
 
 
 def step(rows: pd.DataFrame, before: Gate, gate: Gate) -> Step:
     """Move the gate of scored cases from one setting to another."""
-    was, now = (gates.outcomes(rows, setting).to_numpy() for setting in (before, gate))
-    changed = was != now
-    better = np.isin(now, GOOD) | (np.isin(was, ("misled", "false_recall")))
-    flips = rows.loc[changed, ["case_id", "query", "top1", "margin"]].assign(
-        before=was[changed], after=now[changed], better=better[changed]
+    was, now = (gates.outcomes(rows, setting) for setting in (before, gate))
+    flips = rows[["case_id", "query", "top1", "margin"]].assign(
+        before=was, after=now, better=now.isin(GOOD) | was.isin(["misled", "false_recall"])
     )
-    return Step(gate, now, _counted(now), _counted(was), flips.sort_values("better", kind="stable"))
+    counts, counted = (words.value_counts().reindex(OUTCOMES, fill_value=0) for words in (now, was))
+    return Step(before, now, counts, counted, flips[was != now].sort_values("better", kind="stable"))
 
 
-def _counted(words: NDArray[np.object_]) -> pd.Series[int]:
-    return pd.Series({name: int((words == name).sum()) for name in OUTCOMES})
+def dials(rows: pd.DataFrame, *held: Gate) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Settings of min_score and of delta, ascending: they span what the cases score, and hold these gates."""
+    top1, margin = (rows[name][np.isfinite(rows[name])] for name in ("top1", "margin"))
+    scores = [*top1, *(gate.min_score for gate in held)]
+    leads = [0.01, *(1.25 * (gate.delta or 0) for gate in held), *margin.quantile([0.98]).dropna()]
+    return _dial(min(scores), max(scores)), _dial(0.0, max(leads))
 
 
-@dataclass(frozen=True)
-class Dial:
-    """A slider: the settings low, low + step, ... high."""
-
-    low: float
-    high: float
-    step: float
-
-    @property
-    def settings(self) -> NDArray[np.float64]:
-        """(n,) every setting, ascending; rounded, so that 0.3 is 0.3."""
-        return np.round(np.arange(self.low, self.high + self.step / 2, self.step), 6)
+def _dial(low: float, high: float) -> NDArray[np.float64]:
+    """Round numbers, evenly spaced, the last one above `high`."""
+    ticks = MaxNLocator(STEPS, steps=[1, 2, 5, 10]).tick_values(low, max(high, low + 1e-3))
+    return np.round([*ticks, 2 * ticks[-1] - ticks[-2]], 6)
 
 
-def dials(rows: pd.DataFrame, *held: Gate) -> tuple[Dial, Dial]:
-    """Dials for min_score and delta that span what the cases score, and hold these gates."""
-    top1 = rows["top1"][np.isfinite(rows["top1"])]
-    margin = rows["margin"][np.isfinite(rows["margin"])]
-    lead = [0.01, *(1.25 * (gate.delta or 0) for gate in held)]
-    lead += [] if margin.empty else [float(margin.quantile(0.98))]
-    return _dial([*(gate.min_score for gate in held), *top1]), _dial([0.0, *lead])
-
-
-def _dial(values: Sequence[float]) -> Dial:
-    low, high = float(min(values)), float(max(values))
-    rough = max(high - low, 1e-3) / STEPS
-    size = 10.0 ** math.floor(math.log10(rough))
-    fine = next(factor * size for factor in (1, 2, 5, 10) if factor * size >= rough * (1 - 1e-9))
-    first, last = math.floor(low / fine + 1e-9), math.ceil(high / fine - 1e-9) + 1
-    return Dial(round(first * fine, 6), round(last * fine, 6), round(fine, 6))
-
-
-def settings(rows: pd.DataFrame, dial: Dial, delta: Dial) -> pd.DataFrame:
+def settings(
+    rows: pd.DataFrame, min_scores: NDArray[np.float64], deltas: NDArray[np.float64]
+) -> pd.DataFrame:
     """What every pair of settings of two dials gives, one row a distinct outcome.
 
     Columns: `false_recall`, `answered` (counts), `min_score`, `delta` (of the first setting that gives
-    this), `on_frontier`. A histogram of where each case's gate shuts, summed up from its far corner: 80
-    settings a dial are 6,400 gates, and trying them one by one would take seconds.
+    this), `on_frontier`.
     """
-    scores, deltas = dial.settings, delta.settings
-    failed = rows["failed"].to_numpy(np.bool_)
-    at = np.searchsorted(scores, rows["top1"].to_numpy(np.float64), side="right")
-    by = np.searchsorted(deltas, rows["margin"].to_numpy(np.float64), side="left")
-    at, by = np.where(failed, len(scores), at), np.where(failed, len(deltas), by)
-    right = (rows["place"] == "right_first").to_numpy()
-    silent = ~rows["answerable"].to_numpy(np.bool_)
-    answered, false = (_opened(at[part], by[part], len(scores), len(deltas)) for part in (right, silent))
-    every = pd.DataFrame(
-        {
-            "false_recall": false.ravel(),
-            "answered": answered.ravel(),
-            "min_score": np.repeat(scores, len(deltas)),
-            "delta": np.tile(deltas, len(scores)),
-        }
-    )
-    distinct = every.drop_duplicates(["false_recall", "answered"]).reset_index(drop=True)
+    counted = gates.grid(rows, min_scores.tolist(), deltas.tolist())
+    pairs = pd.MultiIndex.from_product([min_scores, deltas], names=["min_score", "delta"])
+    every = {"false_recall": counted.false_recall.ravel(), "answered": counted.answered.ravel()}
+    distinct = pd.DataFrame(every, pairs).drop_duplicates().reset_index()
     return distinct.assign(on_frontier=gates.frontier(distinct["answered"], distinct["false_recall"]))
-
-
-def _opened(at: NDArray[np.intp], by: NDArray[np.intp], n: int, m: int) -> NDArray[np.intp]:
-    """(n, m): how many cases open at setting (i, j), where a case opens at all i < at and j < by."""
-    shut = np.zeros((n + 1, m + 1), dtype=np.intp)
-    np.add.at(shut, (at, by), 1)
-    return np.asarray(shut[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1][1:, 1:])
 
 
 def beaten_by(table: pd.DataFrame, counts: pd.Series[int]) -> pd.Series[float] | None:
@@ -189,10 +132,8 @@ def starting_gate(run: Run) -> tuple[Gate, str]:
     With why, or an empty text.
     """
     speaks = gates.opened(run.rows, run.gate) & ~run.rows["failed"].to_numpy(np.bool_)
-    if speaks.any():
-        return run.gate, ""
     lowest = float(run.rows["top1"].replace(-np.inf, np.inf).min())
-    if not np.isfinite(lowest):
+    if speaks.any() or not np.isfinite(lowest):
         return run.gate, ""
     table = settings(run.rows, *dials(run.rows, Gate(lowest)))
     best = table.loc[(table["answered"] - table["false_recall"]).idxmax()]
@@ -200,41 +141,15 @@ def starting_gate(run: Run) -> tuple[Gate, str]:
     return gate, f"The gate of this run ({run.gate}) lets nothing through; the sliders start at {gate}."
 
 
-def draw(table: pd.DataFrame, ax: Axes, counts: pd.Series[int], *, star: bool = True) -> Axes:
-    """False recalls against answered: all settings of `settings`, their frontier, and a star at `counts`.
-
-    Without `star` the picture keeps its scale and legend, and somebody else lays the star on top.
-    """
-    best = table[table["on_frontier"]].sort_values("false_recall")
-    every, front = ([part["false_recall"], part["answered"]] for part in (table, best))
-    ax.plot(*every, "o", markersize=4, color="#bbbbbb", label="a setting")
-    colour = plots.COLOURS["right"]
-    ax.plot(*front, "o-", drawstyle="steps-post", color=colour, label="frontier: no setting beats these")
-    at = ([counts["false_recall"]], [counts["answered"]]) if star else ([], [])
-    (mark,) = ax.plot(*at, "*", color=plots.COLOURS["silent"], label="this gate")
-    mark.set(markersize=17, markeredgecolor="white", zorder=5)
-    silent, answerable = counts[list(SILENT)].sum(), counts.drop(list(SILENT)).sum()
-    ax.set_xlabel(f"false recalls, of {silent} that must stay silent (left is better)")
-    ax.set_ylabel(f"answered, of {answerable} (up is better)")
-    across, up = (max(float(values.max()), 1.0) for values in every)
-    ax.set_xlim(-0.06 * across, 1.06 * across)
-    ax.set_ylim(-0.08 * up, 1.12 * up)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=1.2, handletextpad=0.4)
-    return ax
-
-
-def failures(rows: pd.DataFrame, outcomes: NDArray[np.object_], most: int | None = None) -> pd.DataFrame:
+def failures(rows: pd.DataFrame, outcomes: pd.Series[str], most: int | None = None) -> pd.DataFrame:
     """The cases that do not pass, by outcome, the worst first: `case_id`, `outcome`, `query`."""
-    found = [np.flatnonzero(outcomes == name) for name in OUTCOMES[::-1] if name not in GOOD]
-    at = np.concatenate(found)[:most]
-    listed = rows[["case_id", "query"]].iloc[at].assign(outcome=outcomes[at])
-    return listed[["case_id", "outcome", "query"]].reset_index(drop=True)
+    failed = rows.assign(outcome=outcomes)[~outcomes.isin(GOOD)]
+    worst = failed["outcome"].map(OUTCOMES[::-1].index).sort_values(kind="stable").index[:most]
+    return failed.loc[worst, ["case_id", "outcome", "query"]].reset_index(drop=True)
 
 
 def recorded(row: pd.Series[float]) -> Ranking:
-    """The hits a run kept of a case: its first few."""
+    """The hits a run kept of a case, given its row: its first few."""
     return Ranking.of("vector", zip(row["ids"], row["scores"], strict=True))
 
 
@@ -244,22 +159,12 @@ def neighbours(run: Run, case_id: str, ranking: Ranking, k: int = 8) -> pd.DataF
     `rank` (NaN: not found), `id`, `text`, `score` (NaN: the run did not keep it), `expected`, and `wins`:
     of how many questions the memory comes out on top without answering them.
     """
-    row = run.row(case_id).iloc[0]
-    rank = dict(zip(row["expected"], row["ranks"], strict=True))
-    shown = [(float(at), hit.id, hit.score) for at, hit in enumerate(ranking.hits, 1)]
-    shown = [hit for hit in shown if hit[0] <= k or hit[1] in rank]
-    listed = {id_ for _, id_, _ in shown}
-    missing = [id_ for id_ in rank if id_ not in listed]
-    shown += [(math.nan if rank[id_] is None else float(rank[id_]), id_, math.nan) for id_ in missing]
-    lines = [
-        {
-            "rank": at,
-            "id": id_,
-            "text": run.memories[id_].text if id_ in run.memories else "",
-            "score": score,
-            "expected": id_ in rank,
-            "wins": len(run.hubs.get(id_, ())),
-        }
-        for at, id_, score in sorted(shown, key=lambda hit: (np.isnan(hit[0]), hit[0]))
-    ]
-    return pd.DataFrame(lines, columns=["rank", "id", "text", "score", "expected", "wins"])
+    row = run.rows[run.rows["case_id"] == case_id].iloc[0]
+    expected = dict(zip(row["expected"], row["ranks"], strict=True))
+    found = {hit.id: (at, hit.score) for at, hit in enumerate(ranking.hits, 1)}
+    shown = dict.fromkeys([*list(found)[:k], *expected])
+    lines = [(*found.get(id_, (expected.get(id_), math.nan)), id_, id_ in expected) for id_ in shown]
+    table = pd.DataFrame(lines, columns=["rank", "score", "id", "expected"]).astype({"rank": float})
+    texts = [run.memories[id_].text if id_ in run.memories else "" for id_ in table["id"]]
+    wins = [len(run.hubs.get(id_, ())) for id_ in table["id"]]
+    return table.assign(text=texts, wins=wins).sort_values("rank", kind="stable", ignore_index=True)

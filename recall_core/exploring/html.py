@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from html import escape
 from io import BytesIO
+from typing import Any
 
 import matplotlib.style
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.image import imsave
 
 from recall_core import gates, plots
 from recall_core.exploring import explore
@@ -24,16 +26,9 @@ MOST_FLIPS = 200
 TOP = 5
 SIZE = (540, 330)
 """Of the picture, in CSS pixels."""
-NARROW = 28
-"""Characters of an id that is kept on one line."""
-SAID = {
-    "answered": "answered",
-    "silenced": "silenced",
-    "withheld": "withheld",
-    "misled": "misled",
-    "kept_quiet": "kept quiet",
-    "false_recall": "false recall",
-}
+KINDS = dict.fromkeys(("rank", "score", "margin", "wrongly first", "cases", "share", "interval"), "n")
+"""How a column is set, by its name: numbers to the right; room for a text; all others as words."""
+KINDS |= dict.fromkeys(("text", "note", "question", "from", "what it counts"), "t")
 MEANING = {
     "answered": "right, and said",
     "silenced": "right, but held back",
@@ -49,19 +44,14 @@ STYLE = """<style>
 .recall table {border-collapse: collapse; width: 100% !important; table-layout: auto !important;
   margin: 4px 0 10px !important; font-size: 13px;}
 .recall tr {background: none !important;}
-.recall td, .recall th {padding: 3px 8px; text-align: left !important; vertical-align: top !important;
-  white-space: normal; line-height: 1.4; max-width: none;
+.recall td, .recall th {padding: 3px min(8px, 1.2cqw); text-align: left !important;
+  vertical-align: top !important; white-space: normal; line-height: 1.4; max-width: none;
   border: 0; border-bottom: 1px solid var(--jp-border-color2, #e0e0e0);}
-.recall th {font-weight: 600; color: var(--jp-ui-font-color2, #555);}
-.recall td.t {min-width: 7em;} .recall td.i {min-width: 12em;}
-.recall th, .recall .i {overflow-wrap: break-word;}
+.recall th {overflow-wrap: break-word; font-weight: 600; color: var(--jp-ui-font-color2, #555);}
+.recall td.t {min-width: 7em;}
 .recall .n {text-align: right !important; white-space: nowrap; font-variant-numeric: tabular-nums;}
-.recall .w {white-space: nowrap;} .recall .w wbr {display: none;}
-@container (max-width: 480px) {
-  .recall td, .recall th {padding: 3px 5px;}
-  .recall td.i {min-width: 0;}
-  .recall .w {white-space: normal; overflow-wrap: break-word;} .recall .w wbr {display: inline;}
-}
+.recall .w span {display: inline-block; width: max-content; max-width: clamp(5em, 16cqw, 16em);
+  overflow-wrap: break-word;}
 .recall .dim {color: var(--jp-ui-font-color2, #666);}
 .recall .good {color: #0072b2;} .recall .bad {color: #cc3311;}
 .recall tr.hit td {background: rgba(0, 114, 178, .1);}
@@ -73,15 +63,9 @@ STYLE = """<style>
 .recall .streams {display: grid; grid-template-columns: repeat(auto-fit, minmax(min(330px, 100%), 1fr));
   gap: 4px 24px;}
 .recall .said {border-left: 4px solid; padding: 4px 12px; margin: 6px 0; font-size: 14px;}
-.recall-stack {display: grid !important; overflow: hidden;}
-.recall-stack > * {grid-area: 1 / 1; margin: 0 !important;}
-.recall-stack img {width: 100%; height: auto;}
-.recall-layer {position: relative; width: 100%;}
-.recall-star {position: absolute; transform: translate(-50%, -50%); font-size: 26px; line-height: 1;
-  color: #cc3311; -webkit-text-stroke: 1px #fff;}
+.recall h4 {margin: 8px 0 2px; font-size: 13px; font-weight: 600;}
 .jp-OutputArea:has(.recall-live) .jp-OutputArea-child:has(.recall-still, .jp-RenderedImage)
   {display: none;}
-.recall h4 {margin: 8px 0 2px; font-size: 13px; font-weight: 600;}
 </style>"""
 
 
@@ -95,6 +79,11 @@ def note(text: str) -> str:
     return f'<p class="dim">{escape(text)}</p>' if text else ""
 
 
+def plain(outcome: str) -> str:
+    """An outcome in words."""
+    return outcome.replace("_", " ")
+
+
 def counts(step: Step, beaten: pd.Series[float] | None = None) -> str:
     """A tile an outcome, how it changed, and whether another setting would be better."""
     silent = int(step.counts[list(explore.SILENT)].sum())
@@ -102,12 +91,12 @@ def counts(step: Step, beaten: pd.Series[float] | None = None) -> str:
     tiles = []
     for name, meaning in MEANING.items():
         of = silent if name in explore.SILENT else answerable
-        change = int(step.counts[name] - step.before[name])
+        change = int(step.counts[name] - step.was[name])
         good = (change > 0) == (name in (*explore.GOOD, "withheld"))
         moved = f' <span class="{"good" if good else "bad"}">{change:+d}</span>' if change else ""
         tiles.append(
             f'<div class="tile" title="{meaning}"><b>{step.counts[name]}</b><span class="dim">/{of}</span>'
-            f'{moved}<br>{SAID[name]}<br><span class="dim">{meaning}</span></div>'
+            f'{moved}<br>{plain(name)}<br><span class="dim">{meaning}</span></div>'
         )
     better = "No setting of the two sliders is better on both answered and false recall."
     if beaten is not None:
@@ -118,39 +107,34 @@ def counts(step: Step, beaten: pd.Series[float] | None = None) -> str:
     return f'<div class="tiles">{"".join(tiles)}</div>{note(better)}'
 
 
-def flips(step: Step, before: Gate) -> str:
+def flips(step: Step) -> str:
     """Which cases flip, worse first."""
-    n = len(step.flips)
+    n, better = len(step.flips), int(step.flips["better"].sum())
     if not n:
-        return f"<h4>No case flips against {escape(str(before))}</h4>"
-    worse = n - int(step.flips["better"].sum())
+        return f"<h4>No case flips against {step.before}</h4>"
     lines = [
-        (
-            "▲\N{NO-BREAK SPACE}better" if row.better else "▼\N{NO-BREAK SPACE}worse",
-            row.case_id,
-            row.query,
-            f"{SAID[row.before]} → {SAID[row.after]}",
-            _number(row.top1),
-            _number(row.margin),
-        )
+        {
+            "": "▲\N{NO-BREAK SPACE}better" if row.better else "▼\N{NO-BREAK SPACE}worse",
+            "case": row.case_id,
+            "question": row.query,
+            "outcome": plain(f"{row.before} → {row.after}"),
+            "score": _number(row.top1),
+            "margin": _number(row.margin),
+        }
         for row in step.flips.head(MOST_FLIPS).itertuples()
     ]
     more = note(f"and {n - MOST_FLIPS} more") if n > MOST_FLIPS else ""
     flip = "case flips" if n == 1 else "cases flip"
-    head = f"<h4>{n} {flip} against {escape(str(before))}: {n - worse} for the better, {worse} not</h4>"
-    table = tabulated(
-        ("", "case", "question", "outcome", "score", "margin"), lines, numbers=(4, 5), words=(0, 1, 3)
-    )
-    return f'{head}<div class="scroll">{table}{more}</div>'
+    head = f"<h4>{n} {flip} against {step.before}: {better} for the better, {n - better} not</h4>"
+    return f'{head}<div class="scroll">{tabulated(lines)}{more}</div>'
 
 
 def asked(found: Asked, gate: Gate) -> str:
     """What the gate says and why, then the fused hits with what each stream gave them, then each stream."""
     said = gates.explain(found.ranking, gate)
-    top = found.ranking.hits[:1]
-    spoken = found.memories[top[0].id].text if top else ""
-    verdict = ruling(said, spoken if said.startswith("spoken") else "") + note(found.remark)
-    fused = found.fused.hits
+    fused, top = found.fused.hits, found.ranking.hits[:1]
+    spoken = found.memories[top[0].id].text if said.startswith("spoken") else ""
+    verdict = ruling(said, spoken) + note(found.remark)
     if top and fused and fused[0].id != top[0].id:
         verdict += note(
             f"The gate reads {found.path}, and so would say {top[0].id}. All streams together put "
@@ -158,109 +142,99 @@ def asked(found: Asked, gate: Gate) -> str:
         )
     if not fused:
         return verdict + note("No stream found anything.")
-    lines = [
-        (
-            at,
-            hit.id,
-            _short(found.memories[hit.id]),
-            f"{hit.score:.4f}",
-            " + ".join(f"{part.stream} {part.contribution:.4f} (rank {part.rank})" for part in hit.parts),
-        )
-        for at, hit in enumerate(fused[:TOP], 1)
-    ]
-    every = "<h4>fused: all streams together</h4>" + tabulated(
-        ("", "memory", "text", "score", "from"), lines, numbers=(0, 3), words=(1,)
-    )
-    filled_first = sorted(found.rankings, key=lambda ranking: not ranking.hits)
-    streams = "".join(_stream(ranking, found) for ranking in filled_first)
+    lines = _hits(found.fused, found.memories, 160)
+    for line, hit in zip(lines, fused, strict=False):
+        parts = (f"{part.stream} {part.contribution:.4f} (rank {part.rank})" for part in hit.parts)
+        line["from"] = " + ".join(parts)
+    streams = ""
+    for ranking in sorted(found.rankings, key=lambda ranking: not ranking.hits):
+        scores = [hit.score for hit in ranking.hits[:2]]
+        lead = f": margin {_number(scores[0] - scores[1] if scores[1:] else math.inf)}" if scores else ""
+        shown = tabulated(_hits(ranking, found.memories, 70)) or note("found nothing")
+        streams += f"<div><h4>{ranking.stream}{lead}</h4>{shown}</div>"
+    every = f"<h4>fused: all streams together</h4>{tabulated(lines)}"
     return f'{verdict}{every}<div class="streams">{streams}</div>'
 
 
-def _stream(ranking: Ranking, found: Asked) -> str:
-    head = f"<h4>{ranking.stream}"
-    if not ranking.hits:
-        return f"<div>{head}</h4>{note('found nothing')}</div>"
-    margin = ranking.hits[0].score - ranking.hits[1].score if len(ranking.hits) > 1 else math.inf
-    lines = [
-        (at, hit.id, _short(found.memories[hit.id], 70), f"{hit.score:.4f}")
-        for at, hit in enumerate(ranking.hits[:TOP], 1)
-    ]
-    table = tabulated(("", "memory", "text", "score"), lines, numbers=(0, 3), words=(1,))
-    return f"<div>{head}: margin {_number(margin)}</h4>{table}</div>"
+def _hits(ranking: Ranking, memories: Mapping[str, Memory], length: int) -> list[dict[str, object]]:
+    lines: list[dict[str, object]] = []
+    for at, hit in enumerate(ranking.hits[:TOP], 1):
+        memory = memories[hit.id]
+        text = " ".join(f"{memory.title}: {memory.text}".split()) if memory.title else memory.text
+        text = text if len(text) <= length else f"{text[:length].rstrip()}…"
+        lines.append({"rank": at, "memory": hit.id, "text": text, "score": f"{hit.score:.4f}"})
+    return lines
 
 
 def neighbours(run: Run, case_id: str, table: pd.DataFrame, gate: Gate, remark: str = "") -> str:
     """A case: what was asked, what came out on top, where the expected memory stood, whom the winner beat."""
-    line = run.row(case_id)
-    row = line.iloc[0]
-    said = gates.explain(explore.recorded(row), gate) if not row["failed"] else f"failed: {row['error']}"
-    outcome = SAID[str(gates.outcomes(line, gate).iloc[0])]
-    case = run.cases.get(case_id)
+    line = run.rows[run.rows["case_id"] == case_id]
+    row, case = line.iloc[0], run.cases.get(case_id)
+    said = f"failed: {row['error']}" if row["failed"] else gates.explain(explore.recorded(row), gate)
+    outcome = plain(gates.outcomes(line, gate).iloc[0])
     why = f"Must stay silent: {case.silent_because}" if case and case.silent_because else ""
     head = f"<h4>{escape(case_id)}, {outcome}: “{escape(row['query'])}”</h4>{ruling(said)}{note(why)}"
     lines = [
-        (
-            "not found" if math.isnan(line.rank) else f"{line.rank:.0f}",
-            line.id,
-            line.text,
-            _number(line.score) if line.score == line.score else "not kept",
-            "answers" if line.expected else "",
-            line.wins or "",
-        )
-        for line in table.itertuples()
+        {
+            "rank": "not found" if math.isnan(hit.rank) else f"{hit.rank:.0f}",
+            "memory": hit.id,
+            "text": hit.text,
+            "score": "not kept" if math.isnan(hit.score) else f"{hit.score:.4f}",
+            "": "answers" if hit.expected else "",
+            "wrongly first": hit.wins or "",
+        }
+        for hit in table.itertuples()
     ]
-    ranked = tabulated(
-        ("rank", "memory", "text", "score", "", "wrongly first"),
-        lines,
-        numbers=(0, 3, 5),
-        words=(1, 4),
-        marked=[bool(expected) for expected in table["expected"]],
-    )
-    return head + ranked + note(remark) + _hub(run, row)
-
-
-def _hub(run: Run, row: pd.Series[float]) -> str:
-    if not len(row["ids"]) or row["ids"][0] in row["expected"]:
-        return ""
-    winner = row["ids"][0]
-    queries = run.hubs[winner]
+    head += tabulated(lines, table["expected"].tolist()) + note(remark)
+    winner = row["ids"][0] if len(row["ids"]) else ""
+    queries = run.hubs.get(winner, ()) if winner not in row["expected"] else ()
     if len(queries) == 1:
-        return note(f"{winner} comes out on top of this question alone: it is near, it is no hub.")
-    listed = "".join(f"<li>{escape(query)}</li>" for query in queries[: 2 * TOP])
-    more = f"<li>and {len(queries) - 2 * TOP} more</li>" if len(queries) > 2 * TOP else ""
-    said = f"{winner} beat it, and comes out on top of {len(queries)} questions that it does not answer"
-    return f"<h4>A hub: {escape(said)}</h4><ul>{listed}{more}</ul>"
+        head += note(f"{winner} comes out on top of this question alone: it is near, it is no hub.")
+    elif queries:
+        listed = [escape(query) for query in queries[: 2 * TOP]]
+        listed += [f"and {len(queries) - 2 * TOP} more"] if len(queries) > 2 * TOP else []
+        said = f"{winner} beat it, and comes out on top of {len(queries)} questions that it does not answer"
+        head += f"<h4>A hub: {escape(said)}</h4><ul><li>{'<li>'.join(listed)}</ul>"
+    return head
 
 
-@dataclass(frozen=True)
 class Picture:
-    """A frontier as a picture, and where on it counts lie: percent of its width and height from top left."""
+    """False recalls against answered: all settings of a run, their frontier, and a star that moves.
 
-    png: bytes
-    left: tuple[float, float]
-    """Of 0 false recalls, and what one more adds."""
-    top: tuple[float, float]
-    """Of 0 answered, and what one more adds."""
+    What stands still is drawn once: a whole drawing takes a tenth of a second, and a slider waits for it.
+    """
 
-    def star(self, counts: pd.Series[int]) -> str:
-        """The mark that is laid on the picture."""
-        x = self.left[0] + counts["false_recall"] * self.left[1]
-        y = self.top[0] + counts["answered"] * self.top[1]
-        place = f"left: {x:.2f}%; top: {y:.2f}%"
-        size = f"aspect-ratio: {SIZE[0]} / {SIZE[1]}"
-        star = f'<span class="recall-star" style="{place}">★</span>'
-        return f'<div class="recall-layer" style="{size}">{star}</div>'
+    def __init__(self, table: pd.DataFrame, counts: pd.Series[int]) -> None:
+        """`table`: `explore.settings`; `counts`: cases by outcome."""
+        with matplotlib.style.context(plots.STYLE):
+            figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=200, layout="constrained")
+            self.canvas: Any = FigureCanvasAgg(figure)
+            self.ax = ax = figure.subplots()
+            best = table[table["on_frontier"]].sort_values("false_recall")
+            every, front = ([part["false_recall"], part["answered"]] for part in (table, best))
+            ax.plot(*every, "o", markersize=4, color="#bbbbbb", label="a setting")
+            colour = plots.COLOURS["right"]
+            label = "frontier: no setting beats these"
+            ax.plot(*front, "o-", drawstyle="steps-post", color=colour, label=label)
+            (self.star,) = ax.plot([], [], "*", color=plots.COLOURS["silent"], label="this gate")
+            self.star.set(markersize=17, markeredgecolor="white", zorder=5, animated=True)
+            silent = counts[list(explore.SILENT)].sum()
+            ax.set_xlabel(f"false recalls, of {silent} that must stay silent (left is better)")
+            ax.set_ylabel(f"answered, of {counts.sum() - silent} (up is better)")
+            ax.margins(0.06, 0.1)
+            ax.locator_params(integer=True)
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=1.2, handletextpad=0.4)
+            self.canvas.draw()  # type: ignore[no-untyped-call]
+        self.still = self.canvas.copy_from_bbox(figure.bbox)  # type: ignore[no-untyped-call]
 
-
-def picture(table: pd.DataFrame, counts: pd.Series[int], *, star: bool) -> Picture:
-    """Draw a frontier; without `star`, one is laid on it."""
-    with matplotlib.style.context(plots.STYLE):
-        figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100, layout="constrained")
-        ax = explore.draw(table, figure.subplots(), counts, star=star)
+    def png(self, counts: pd.Series[int]) -> bytes:
+        """The picture with its star at these counts."""
+        self.canvas.restore_region(self.still)
+        self.star.set_data([counts["false_recall"]], [counts["answered"]])
+        self.ax.draw_artist(self.star)
         held = BytesIO()
-        figure.savefig(held, format="png", dpi=200, metadata={"Software": None})
-    (x0, y0), (x1, y1) = ax.transData.transform([(0, 0), (1, 1)]) / figure.bbox.size * 100
-    return Picture(held.getvalue(), (x0, x1 - x0), (100 - y0, y0 - y1))
+        imsave(held, self.canvas.buffer_rgba(), format="png", pil_kwargs={"compress_level": 1})
+        return held.getvalue()
 
 
 def ruling(said: str, spoken: str = "") -> str:
@@ -270,44 +244,21 @@ def ruling(said: str, spoken: str = "") -> str:
     return f'<div class="said {kind}"><b>{escape(said)}</b>{quoted}</div>'
 
 
-def tabulated(
-    heads: Sequence[str],
-    lines: Iterable[Sequence[object]],
-    *,
-    numbers: Sequence[int] = (),
-    words: Sequence[int] = (),
-    marked: Sequence[bool] = (),
-) -> str:
-    """A table of plain values.
-
-    `numbers`, `words`: columns set right, and those broken at no letter. `marked`: the lines that stand out.
-    """
-    lines = list(lines)
-    kinds = [' class="t"'] * len(heads)
-    for at in numbers:
-        kinds[at] = ' class="n"'
-    for at in words:
-        narrow = all(len(str(line[at])) <= NARROW for line in lines)
-        kinds[at] = ' class="w"' if narrow else ' class="i"'
-    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, heads, strict=True))
-    body = []
+def tabulated(lines: Sequence[Mapping[str, object]], marked: Sequence[bool] = ()) -> str:
+    """A table of plain values by column; nothing without lines. `marked`: the lines that stand out."""
+    if not lines:
+        return ""
+    body = ""
     for at, line in enumerate(lines):
-        shown = (_id(cell) if column in words else escape(str(cell)) for column, cell in enumerate(line))
-        cells = "".join(f"<td{kind}>{text}</td>" for kind, text in zip(kinds, shown, strict=True))
-        kind = ' class="hit"' if at < len(marked) and marked[at] else ""
-        body.append(f"<tr{kind}>{cells}</tr>")
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    return f'<div class="wide">{table}</div>'
+        cells = (f'<td class="{KINDS.get(name, "w")}"><span>{_cell(it)}</span>' for name, it in line.items())
+        body += f"<tr{' class=hit' if any(marked[at : at + 1]) else ''}>{''.join(cells)}"
+    head = "".join(f'<th class="{KINDS.get(name, "w")}">{escape(name)}' for name in lines[0])
+    return f'<div class="wide"><table><thead><tr>{head}<tbody>{body}</table></div>'
 
 
-def _id(cell: object) -> str:
-    """A long id breaks behind a slash or an underscore, not inside a word."""
-    return escape(str(cell)).replace("/", "/<wbr>").replace("_", "_<wbr>")
-
-
-def _short(memory: Memory, length: int = 160) -> str:
-    text = " ".join(f"{memory.title}: {memory.text}".split()) if memory.title else memory.text
-    return text if len(text) <= length else f"{text[:length].rstrip()}…"
+def _cell(value: object) -> str:
+    """Escaped; what is long breaks behind a slash or an underscore, before it breaks inside a word."""
+    return escape(str(value)).replace("/", "/<wbr>").replace("_", "_<wbr>")
 
 
 def _number(value: float) -> str:
