@@ -75,14 +75,13 @@ def choose(
     held = median(len(fixtures.memories_for(fixture, case)) for case in fixture.cases)
     file = GateFile(
         signal=signal,
-        min_score=chosen.min_score,
+        min_score=0.0,
         threshold=chosen.threshold,
         path=path.name,
         fingerprints=(path.fingerprint,),
         fixture=fixture.name,
         fixture_hash=fixtures.fixture_hash(fixture),
         memories=int(held),
-        method=chosen.method,
         max_false=max_false,
         confidence=confidence,
         tune=chosen.tune,
@@ -91,7 +90,7 @@ def choose(
     )
     again = optimism.optimism(
         rows[rows["half"] == "tune"],
-        chosen.table["threshold"].tolist(),
+        chosen.table["threshold"].to_numpy(),
         max_false,
         confidence,
         signal=signal,
@@ -116,4 +115,4 @@ def lent(study: Study | None, fixture: Fixture, other: ReadPath) -> str:
     if study is None:
         return "no gate was chosen, so there is none to lend"
     rows = split.mark(pipeline.run_cases(fixture, other, quiet=True), fixture)
-    return drift.transfer(study.rows, rows, study.file, other.name).said()
+    return drift.transfer(study.rows, rows, study.file, other.name)
