@@ -10,16 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from recall_core import (
-    catalogue,
-    checks,
-    comparison,
-    config,
-    fixtures,
-    health,
-    models,
-    pipeline,
-)
+from recall_core import catalogue, checks, comparison, config, fixtures, health, models, pipeline
 from recall_core.choosing import combine
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
@@ -103,7 +94,17 @@ class Study:
             for old, new in itertools.permutations(embedders, 2)
             if old.dim == new.dim
         ]
-        return pd.DataFrame([_damage(result) for result in mixed])
+        counts = [
+            [
+                result.path,
+                *result.counted("recall@1"),
+                *result.counted("answered")[:1],
+                *result.counted("false_recall"),
+            ]
+            for result in mixed
+        ]
+        columns = ["embedder", "recall", "asked", "answered", "false_recall", "silent"]
+        return pd.DataFrame(counts, columns=columns)
 
 
 def side_by_side(results: Iterable[Result]) -> pd.DataFrame:
@@ -155,17 +156,3 @@ def separation(result: Result) -> dict[str, object]:
     areas = {name: found.loc[name, "auroc"] for name in signals}
     ends = {f"{name}_{end}": found.loc[name, end] for name in signals for end in ("low", "high")}
     return {"embedder": result.path, "right": right, "silent": silent, **areas, **ends}
-
-
-def _damage(result: Result) -> dict[str, object]:
-    recall, asked = result.counted("recall@1")
-    answered, _ = result.counted("answered")
-    false, silent = result.counted("false_recall")
-    return {
-        "embedder": result.path,
-        "recall": recall,
-        "answered": answered,
-        "asked": asked,
-        "false_recall": false,
-        "silent": silent,
-    }

@@ -67,6 +67,7 @@ def compare(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]], ra
         )
     table = pd.concat(lines, ignore_index=True)
     table.insert(0, "signal", list(looked_at))
+    table.insert(1, "threshold", table.pop("threshold"))
     gained = [found - spoken[BASE] for found in spoken.values()]
     table["difference"] = [float(gain.mean()) if len(gain) else np.nan for gain in gained]
     intervals = [stats.paired_bootstrap(gain, units[answerable]) for gain in gained]
