@@ -95,9 +95,10 @@ def sweep(rows: pd.DataFrame, settings: Sequence[Gate], chosen: Gate) -> pd.Data
     }
     table = pd.concat([pd.DataFrame(knobs), counts], axis=1)
     row = gates.index(chosen)
-    beaten, beats = dominance(table, row)
+    answered, false = table["answered"].to_numpy(), table["false_recall"].to_numpy()
+    beaten, beats = compared(answered - answered[row], false - false[row])
     return table.assign(
-        on_frontier=frontier(table["answered"], table["false_recall"]),
+        on_frontier=frontier(answered, false),
         chosen=[i == row for i in range(len(table))],
         beaten_by_chosen=beaten,
         beats_chosen=beats,
@@ -172,15 +173,10 @@ def best(
     return most[1:], (counted == most[false + 1]) & (counted > most[false])
 
 
-def dominance(table: pd.DataFrame, chosen: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """`(dominates, dominated_by)`, each (n,) bool: how row `chosen` of a sweep stands to every other row."""
-    answered, false = table["answered"].to_numpy(), table["false_recall"].to_numpy()
-    return compared(answered - answered[chosen], false - false[chosen])
-
-
 def compared(
     more: NDArray[np.intp], costlier: NDArray[np.intp]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """As `dominance`, from how many more each setting answers and how many more false recalls it has."""
+    """`(beaten, beats)` by one setting: how it stands to every other, from how many more each answers and how
+    many more false recalls each has."""
     differs = (more != 0) | (costlier != 0)
     return differs & (more <= 0) & (costlier >= 0), differs & (more >= 0) & (costlier <= 0)

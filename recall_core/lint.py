@@ -30,10 +30,10 @@ def lint(fixture: Fixture) -> list[Finding]:
     asked: dict[tuple[str, ...], str] = {}
     for case in fixture.cases:
         key = tuple(tokens(case.query)) or (case.query,)
-        if key in asked:
-            said = f"asks the same as case {asked[key]!r}: {case.query!r}; reword one"
+        first = asked.setdefault(key, case.id)
+        if first != case.id:
+            said = f"asks the same as case {first!r}: {case.query!r}; reword one"
             findings.append(Finding("error", "asks the same as another case", case.id, said))
-        asked.setdefault(key, case.id)
         findings += _lint_case(fixture, case)
     return findings + list(_lint_memories(fixture))
 
@@ -43,12 +43,11 @@ def summary(findings: Sequence[Finding], examples: int = 3) -> list[str]:
     of_kind: dict[tuple[str, str], list[str]] = {}
     for found in findings:
         of_kind.setdefault((found.level, found.kind), []).append(found.case_id)
-    ordered = sorted(of_kind.items(), key=lambda item: (item[0][0], -len(item[1])))
-    return [
-        f"{level}: {len(ids)} x {kind}: {', '.join(ids[:examples])}"
-        + (", ..." if len(ids) > examples else "")
-        for (level, kind), ids in ordered
-    ]
+    lines = []
+    for (level, kind), ids in sorted(of_kind.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        more = ", ..." if len(ids) > examples else ""
+        lines.append(f"{level}: {len(ids)} x {kind}: {', '.join(ids[:examples])}{more}")
+    return lines
 
 
 def _lint_memories(fixture: Fixture) -> Iterator[Finding]:

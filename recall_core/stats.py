@@ -165,39 +165,19 @@ def silent_needed_to_tell(p: float, q: float, *, power: float = 0.8, confidence:
     return tries[bisect_left(tries, True, key=lambda n: binom.sf(changes - 1, n, abs(p - q)) >= power)]
 
 
-def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> pd.DataFrame:
-    """What is wrong among the cases answered first, by how many are answered.
+def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """Area under the risk-coverage curve: the mean risk of answering 1, 2, ... n cases, surest first.
 
-    One row for each distinct confidence, highest first; cases that tie are answered together. Columns:
-    `confidence`, `covered` and `errors` (counts), `coverage` (of all cases) and `risk` (errors of those
-    covered). (n,) each; (El-Yaniv and Wiener, JMLR 2010). No cases: no rows.
+    (Geifman and El-Yaniv, NeurIPS 2017.) (n,) each. Cases that tie count as in random order. Lower is better:
+    all alike give the error rate. No cases: NaN.
     """
     sure, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
-    values, place = np.unique(-sure, return_inverse=True)
-    covered = np.bincount(place, minlength=len(values)).cumsum()
-    errors = np.bincount(place, ~right, minlength=len(values)).cumsum().astype(np.intp)
-    return pd.DataFrame(
-        {
-            "confidence": -values,
-            "covered": covered,
-            "errors": errors,
-            "coverage": covered / max(len(sure), 1),
-            "risk": errors / covered,
-        }
-    )
-
-
-def aurc(curve: pd.DataFrame) -> float:
-    """Area under a `risk_coverage` curve: the mean risk of answering 1, 2, ... n cases, surest first.
-
-    (Geifman and El-Yaniv, NeurIPS 2017.) Cases that tie count as in random order. Lower is better: all
-    alike give the error rate. No cases: NaN.
-    """
-    if curve.empty:
+    if not len(sure):
         return np.nan
-    answered = np.arange(1, curve["covered"].iloc[-1] + 1)
-    errors = np.interp(answered, [0, *curve["covered"]], [0, *curve["errors"]])
-    return float((errors / answered).mean())
+    _, place = np.unique(-sure, return_inverse=True)
+    covered, errors = np.bincount(place).cumsum(), np.bincount(place, ~right).cumsum()
+    answered = np.arange(1, len(sure) + 1)
+    return float((np.interp(answered, [0, *covered], [0, *errors]) / answered).mean())
 
 
 def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> pd.DataFrame:

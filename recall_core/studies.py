@@ -122,14 +122,12 @@ def pairs(results: Sequence[Result]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     As `comparison.compare` describes, with `before_name` and `after_name`.
     """
-    compared = [comparison.compare(one, two) for one, two in itertools.combinations(results, 2)]
-    if not compared:
-        return pd.DataFrame(), pd.DataFrame()
-    named = [{"before_name": pair.before, "after_name": pair.after} for pair in compared]
-    return (
-        pd.concat([pair.table.assign(**name) for pair, name in zip(compared, named, strict=True)]),
-        pd.concat([pair.flips.assign(**name) for pair, name in zip(compared, named, strict=True)]),
-    )
+    tables, flips = [pd.DataFrame()], [pd.DataFrame()]
+    for one, two in itertools.combinations(results, 2):
+        pair = comparison.compare(one, two)
+        tables.append(pair.table.assign(before_name=pair.before, after_name=pair.after))
+        flips.append(pair.flips.assign(before_name=pair.before, after_name=pair.after))
+    return pd.concat(tables[1:] or tables), pd.concat(flips[1:] or flips)
 
 
 def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:

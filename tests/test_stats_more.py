@@ -8,7 +8,7 @@ from math import ceil, log
 
 import numpy as np
 import pytest
-from builders import examples, few_examples
+from builders import few_examples
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, bootstrap, mannwhitneyu
@@ -22,7 +22,6 @@ from recall_core.stats import (
     clopper_pearson_upper,
     mcnemar,
     reliability,
-    risk_coverage,
     silent_needed,
     silent_needed_to_tell,
 )
@@ -170,15 +169,10 @@ judged = st.lists(
 )
 
 
-def test_the_curve_of_what_can_be_seen() -> None:
-    curve = risk_coverage([0.9, 0.8, 0.8, 0.1], [True, False, True, False])
-    assert curve["confidence"].tolist() == [0.9, 0.8, 0.1]
-    assert curve["covered"].tolist() == [1, 3, 4]
-    assert curve["errors"].tolist() == [0, 1, 2]
-    assert curve["coverage"].tolist() == [1 / 4, 3 / 4, 1.0]
-    assert curve["risk"].tolist() == [0.0, 1 / 3, 2 / 4]
+def test_the_area_of_what_can_be_seen() -> None:
     # One answered: 0. Two: one of the tied pair, half an error. Three: 1. Four: 2.
-    assert aurc(curve) == pytest.approx((0 + 0.5 / 2 + 1 / 3 + 2 / 4) / 4)
+    area = (0 + 0.5 / 2 + 1 / 3 + 2 / 4) / 4
+    assert aurc([0.9, 0.8, 0.8, 0.1], [True, False, True, False]) == pytest.approx(area)
 
 
 @few_examples
@@ -190,35 +184,24 @@ def test_the_area_is_the_mean_over_all_orders_of_what_ties(cases) -> None:
         if all(sure[a] >= sure[b] for a, b in pairwise(order)):
             errors = np.cumsum([not right[case] for case in order])
             areas.append(np.mean(errors / np.arange(1, len(cases) + 1)))
-    assert aurc(risk_coverage(sure, right)) == pytest.approx(np.mean(areas))
-
-
-@examples
-@given(judged)
-def test_each_row_of_the_curve_counts_what_is_at_least_as_sure(cases) -> None:
-    for row in risk_coverage(*zip(*cases, strict=True)).itertuples():
-        covered = [right for sure, right in cases if sure >= row.confidence]
-        assert (row.covered, row.errors) == (len(covered), covered.count(False))
+    assert aurc(sure, right) == pytest.approx(np.mean(areas))
 
 
 def test_scores_that_are_all_alike_leave_the_error_rate() -> None:
-    curve = risk_coverage([0.5] * 4, [True, False, False, True])
-    assert len(curve) == 1
-    assert aurc(curve) == pytest.approx(2 / 4)
+    assert aurc([0.5] * 4, [True, False, False, True]) == pytest.approx(2 / 4)
 
 
 def test_the_best_order_has_the_smallest_area_and_the_worst_the_largest() -> None:
-    best = aurc(risk_coverage([4, 3, 2, 1], [True, True, False, False]))
+    best = aurc([4, 3, 2, 1], [True, True, False, False])
     assert best == pytest.approx((0 + 0 + 1 / 3 + 2 / 4) / 4)
-    worst = aurc(risk_coverage([1, 2, 3, 4], [True, True, False, False]))
+    worst = aurc([1, 2, 3, 4], [True, True, False, False])
     assert worst == pytest.approx((1 + 1 + 2 / 3 + 2 / 4) / 4)
 
 
 def test_one_case_or_none() -> None:
-    assert aurc(risk_coverage([0.3], [False])) == 1.0
-    assert aurc(risk_coverage([0.3], [True])) == 0.0
-    assert risk_coverage([], []).empty
-    assert np.isnan(aurc(risk_coverage([], [])))
+    assert aurc([0.3], [False]) == 1.0
+    assert aurc([0.3], [True]) == 0.0
+    assert np.isnan(aurc([], []))
 
 
 # Calibration

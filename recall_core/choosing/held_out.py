@@ -62,19 +62,17 @@ def compare(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]], ra
                 auroc=stats.auroc(*sides),
                 auroc_low=low,
                 auroc_high=high,
-                aurc=stats.aurc(stats.risk_coverage(values[test], right)),
+                aurc=stats.aurc(values[test], right),
             )
         )
     table = pd.concat(lines, ignore_index=True)
     table.insert(0, "signal", list(looked_at))
     table.insert(1, "threshold", table.pop("threshold"))
     gained = [found - spoken[BASE] for found in spoken.values()]
-    table["difference"] = [float(gain.mean()) if len(gain) else np.nan for gain in gained]
+    table["difference"] = [pd.Series(gain).mean() for gain in gained]
     intervals = [stats.paired_bootstrap(gain, units[answerable]) for gain in gained]
     table["low"], table["high"] = [low for low, _ in intervals], [high for _, high in intervals]
-    table["verdict"] = [
-        _verdict(*row) for row in zip(table["signal"], table["low"], table["high"], strict=True)
-    ]
+    table["verdict"] = [_verdict(row.signal, row.low, row.high) for row in table.itertuples()]
     return table
 
 
@@ -121,9 +119,8 @@ def at_budgets(curves: pd.DataFrame) -> pd.DataFrame:
 
 def budgets(silent: int) -> list[int]:
     """Numbers of false recalls worth a row of a table: close together where they are few."""
-    return sorted(
-        {most for most in (0, 1, 2, 3, 5, 8, 12, 18, 25, 35, 50, 70, 100) if most < silent} | {silent}
-    )
+    few = (0, 1, 2, 3, 5, 8, 12, 18, 25, 35, 50, 70, 100)
+    return [*(most for most in few if most < silent), silent]
 
 
 def described(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.DataFrame:
