@@ -140,22 +140,19 @@ def remarks(fixture: Fixture) -> list[str]:
 def _read_json(path: Path) -> Any:
     try:
         text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise FixtureError(str(path), ["no such file; give the path of a fixture in JSON"]) from None
     except OSError as error:
-        raise FixtureError(str(path), [f"cannot be read ({error.strerror})"]) from None
+        said = f"cannot be read: {str(error.strerror).lower()}; give the path of a fixture in JSON"
+        raise FixtureError(str(path), [said]) from None
     except UnicodeDecodeError as error:
-        raise FixtureError(
-            str(path), [f"byte {error.start} is not UTF-8 ({error.reason}); save the file as UTF-8"]
-        ) from None
+        said = f"byte {error.start} is not UTF-8 ({error.reason}); save the file as UTF-8"
+        raise FixtureError(str(path), [said]) from None
     if not text.strip():
         raise FixtureError(str(path), ["the file is empty; a fixture needs a name and at least one case"])
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise FixtureError(
-            str(path), [f"line {error.lineno}, column {error.colno}: not JSON ({error.msg}); mend it there"]
-        ) from None
+        said = f"line {error.lineno}, column {error.colno}: not JSON ({error.msg}); mend it there"
+        raise FixtureError(str(path), [said]) from None
     except ValueError as error:
         raise FixtureError(str(path), [f"not JSON that can be read ({error}); mend it"]) from None
     except RecursionError:
@@ -172,16 +169,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _contradictions(fixture: Fixture) -> list[str]:
     known = {memory.id for memory in all_memories(fixture)}
-    problems = [
-        f"memory id {id_!r} is used {n} times; give each memory its own id"
-        for id_, n in Counter(memory.id for memory in all_memories(fixture)).items()
-        if n > 1
-    ]
-    for kind, ids in (
-        ("case", Counter(case.id for case in fixture.cases)),
-        ("group", Counter(group.id for group in fixture.groups)),
-    ):
-        problems += [f"{kind} id {id_!r} is used {n} times; rename one" for id_, n in ids.items() if n > 1]
+    problems = []
+    ids = {
+        "memory": Counter(memory.id for memory in all_memories(fixture)),
+        "case": Counter(case.id for case in fixture.cases),
+        "group": Counter(group.id for group in fixture.groups),
+    }
+    for kind, used in ids.items():
+        problems += [f"{kind} id {id_!r} is used {n} times; rename one" for id_, n in used.items() if n > 1]
     if fixture.corpus and fixture.isolation != "shared":
         problems.append(
             f"memories: one corpus for all cases needs isolation shared, found {fixture.isolation}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -88,39 +88,36 @@ def sweep(rows: pd.DataFrame, settings: Sequence[Gate], chosen: Gate) -> pd.Data
     gates = sorted(
         {*settings, chosen}, key=lambda gate: (gate.min_score, -1 if gate.delta is None else gate.delta)
     )
-    counts = _counted(rows, (opened(rows, gate) for gate in gates))
+    counts = counted(rows, np.column_stack([opened(rows, gate) for gate in gates]))
     knobs = {
         "min_score": [gate.min_score for gate in gates],
         "delta": [np.nan if gate.delta is None else gate.delta for gate in gates],
     }
     table = pd.concat([pd.DataFrame(knobs), counts], axis=1)
     row = gates.index(chosen)
-    beaten, beats = dominance(table, row)
+    answered, false = table["answered"].to_numpy(), table["false_recall"].to_numpy()
+    beaten, beats = compared(answered - answered[row], false - false[row])
     return table.assign(
-        on_frontier=frontier(table["answered"], table["false_recall"]),
+        on_frontier=frontier(answered, false),
         chosen=[i == row for i in range(len(table))],
         beaten_by_chosen=beaten,
         beats_chosen=beats,
     )
 
 
-def sweep_signal(
-    rows: pd.DataFrame, signal: str, thresholds: Sequence[float], min_score: float = -np.inf
-) -> pd.DataFrame:
-    """Counts for each threshold of a signal, ascending: open when signal > threshold and top1 >= min_score.
-
-    `signal` is a column of `rows`: one of `signals.SIGNALS`, or a combination's score. Columns: `threshold`,
-    the counts of `sweep`, and `on_frontier`. A failed search counts as opened on something wrong.
-    Raises InputError on a signal that is NaN where the search did not fail: it has no place in an order.
-    """
-    values = _ordered(rows, signal)
-    if np.isnan(thresholds).any() or np.isnan(min_score):
-        raise InputError(f"a threshold of {signal} or min_score is NaN; give numbers")
-    tried = sorted(set(thresholds))
-    high, failed = _ordered(rows, "top1") >= min_score, rows["failed"].to_numpy(np.bool_)
-    counts = _counted(rows, ((high & (values > threshold)) | failed for threshold in tried))
-    table = pd.concat([pd.DataFrame({"threshold": tried}, dtype=np.float64), counts], axis=1)
-    return table.assign(on_frontier=frontier(table["answered"], table["false_recall"]))
+def counted(rows: pd.DataFrame, opens: NDArray[np.bool_]) -> pd.DataFrame:
+    """The counts of `sweep`, a row for each setting. `opens`: (cases, settings) bool."""
+    right, answerable = (rows["place"] == "right_first").to_numpy(), rows["answerable"].to_numpy(np.bool_)
+    return pd.DataFrame(
+        {
+            "answered": opens[right].sum(axis=0),
+            "silenced": (~opens[right]).sum(axis=0),
+            "misled": opens[answerable & ~right].sum(axis=0),
+            "answerable": answerable.sum(),
+            "false_recall": opens[~answerable].sum(axis=0),
+            "silent": (~answerable).sum(),
+        }
+    )
 
 
 class Grid(NamedTuple):
@@ -128,7 +125,6 @@ class Grid(NamedTuple):
 
     answered: NDArray[np.intp]
     false_recall: NDArray[np.intp]
-    misled: NDArray[np.intp]
 
 
 def grid(
@@ -137,74 +133,26 @@ def grid(
     deltas: Sequence[float],
     times: NDArray[np.int64] | None = None,
 ) -> Grid:
-    """What `sweep` counts for every pair of settings, each as it stands in its list.
+    """What `sweep` counts for every pair of settings; both ascending.
 
     `times`: (n,) how often each case counts, as in a resample; without it, once. Time and memory grow with
     cases + settings, not with their product: each case is counted once, at the strictest pair it passes, and
     sums over all stricter pairs give the rest.
     """
-    for score in min_scores:
-        Gate(score)
-    for delta in deltas:
-        Gate(0.0, delta)
     failed = rows["failed"].to_numpy(np.bool_)
-    passed_score, of_score = _passed(_ordered(rows, "top1"), min_scores, failed, "right")
-    passed_delta, of_delta = _passed(_ordered(rows, "margin"), deltas, failed, "left")
-    width = len(deltas) + 1
-    cell = passed_score * width + passed_delta
-    right, answerable = _right(rows), rows["answerable"].to_numpy(np.bool_)
+    passed_score = np.where(failed, len(min_scores), np.searchsorted(min_scores, rows["top1"], "right"))
+    passed_delta = np.where(failed, len(deltas), np.searchsorted(deltas, rows["margin"], "left"))
+    shape = len(min_scores) + 1, len(deltas) + 1
+    cell = np.ravel_multi_index((passed_score, passed_delta), shape)
 
     def count(which: NDArray[np.bool_]) -> NDArray[np.intp]:
         weights = None if times is None else times[which]
-        held = np.bincount(cell[which], weights, (len(min_scores) + 1) * width).astype(np.intp)
-        held = held.reshape(-1, width)
-        stricter = held[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
-        return np.asarray(stricter[1:, 1:][np.ix_(of_score, of_delta)])
+        held = np.bincount(cell[which], weights, shape[0] * shape[1]).astype(np.intp).reshape(shape)
+        return held[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1][1:, 1:]
 
-    return Grid(count(right), count(~answerable), count(answerable & ~right))
-
-
-def _passed(
-    values: NDArray[np.float64],
-    settings: Sequence[float],
-    failed: NDArray[np.bool_],
-    side: Literal["left", "right"],
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """How many settings each case passes, and where each setting stands among them in order."""
-    order = np.argsort(settings, kind="stable")
-    passed = np.searchsorted(np.asarray(settings, dtype=np.float64)[order], values, side)
-    return np.where(failed, len(order), passed), np.argsort(order)
-
-
-def _ordered(rows: pd.DataFrame, signal: str) -> NDArray[np.float64]:
-    if signal not in rows:
-        raise InputError(f"the rows have no column {signal!r}; they have {', '.join(map(str, rows.columns))}")
-    values: NDArray[np.float64] = rows[signal].to_numpy(np.float64)
-    if missing := int((np.isnan(values) & ~rows["failed"].to_numpy(np.bool_)).sum()):
-        raise InputError(f"{signal} is NaN in {missing} of {len(rows)} cases; measure it for every case")
-    return values
-
-
-def _right(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    return np.asarray(rows["place"] == "right_first", dtype=np.bool_)
-
-
-def _counted(rows: pd.DataFrame, opens: Iterable[NDArray[np.bool_]]) -> pd.DataFrame:
-    """One row for each (n,) bool of where a gate opens."""
-    right, answerable = _right(rows), rows["answerable"].to_numpy(np.bool_)
-    counts = [
-        {
-            "answered": int((right & open_).sum()),
-            "silenced": int((right & ~open_).sum()),
-            "misled": int((answerable & ~right & open_).sum()),
-            "answerable": int(answerable.sum()),
-            "false_recall": int((~answerable & open_).sum()),
-            "silent": int((~answerable).sum()),
-        }
-        for open_ in opens
-    ]
-    columns = ["answered", "silenced", "misled", "answerable", "false_recall", "silent"]
-    return pd.DataFrame(counts, columns=columns)
+    return Grid(
+        count((rows["place"] == "right_first").to_numpy()), count(~rows["answerable"].to_numpy(np.bool_))
+    )
 
 
 def frontier(answered: ArrayLike, false_recall: ArrayLike) -> NDArray[np.bool_]:
@@ -225,15 +173,10 @@ def best(
     return most[1:], (counted == most[false + 1]) & (counted > most[false])
 
 
-def dominance(table: pd.DataFrame, chosen: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """`(dominates, dominated_by)`, each (n,) bool: how row `chosen` of a sweep stands to every other row."""
-    answered, false = table["answered"].to_numpy(), table["false_recall"].to_numpy()
-    return compared(answered - answered[chosen], false - false[chosen])
-
-
 def compared(
     more: NDArray[np.intp], costlier: NDArray[np.intp]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """As `dominance`, from how many more each setting answers and how many more false recalls it has."""
+    """`(beaten, beats)` by one setting: how it stands to every other, from how many more each answers and how
+    many more false recalls each has."""
     differs = (more != 0) | (costlier != 0)
     return differs & (more <= 0) & (costlier >= 0), differs & (more >= 0) & (costlier <= 0)

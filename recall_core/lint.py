@@ -10,12 +10,14 @@ from recall_core.fixtures import all_memories, memories_for
 from recall_core.records import Case, Fixture, Memory
 from recall_core.words import content_stems, folded, tokens
 
+Level = Literal["error", "warning"]
+
 
 @dataclass(frozen=True)
 class Finding:
     """One thing the lint says of a case or a memory. An error fails the build; a warning asks for a look."""
 
-    level: Literal["error", "warning"]
+    level: Level
     kind: str
     """The same for all findings that say the same of different cases."""
     case_id: str
@@ -28,16 +30,10 @@ def lint(fixture: Fixture) -> list[Finding]:
     asked: dict[tuple[str, ...], str] = {}
     for case in fixture.cases:
         key = tuple(tokens(case.query)) or (case.query,)
-        if key in asked:
-            findings.append(
-                Finding(
-                    "error",
-                    "asks the same as another case",
-                    case.id,
-                    f"asks the same as case {asked[key]!r}: {case.query!r}; reword one",
-                )
-            )
-        asked.setdefault(key, case.id)
+        first = asked.setdefault(key, case.id)
+        if first != case.id:
+            said = f"asks the same as case {first!r}: {case.query!r}; reword one"
+            findings.append(Finding("error", "asks the same as another case", case.id, said))
         findings += _lint_case(fixture, case)
     return findings + list(_lint_memories(fixture))
 
@@ -47,12 +43,11 @@ def summary(findings: Sequence[Finding], examples: int = 3) -> list[str]:
     of_kind: dict[tuple[str, str], list[str]] = {}
     for found in findings:
         of_kind.setdefault((found.level, found.kind), []).append(found.case_id)
-    ordered = sorted(of_kind.items(), key=lambda item: (item[0][0], -len(item[1])))
-    return [
-        f"{level}: {len(ids)} x {kind}: {', '.join(ids[:examples])}"
-        + (", ..." if len(ids) > examples else "")
-        for (level, kind), ids in ordered
-    ]
+    lines = []
+    for (level, kind), ids in sorted(of_kind.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        more = ", ..." if len(ids) > examples else ""
+        lines.append(f"{level}: {len(ids)} x {kind}: {', '.join(ids[:examples])}{more}")
+    return lines
 
 
 def _lint_memories(fixture: Fixture) -> Iterator[Finding]:
@@ -82,35 +77,24 @@ def _lint_case(fixture: Fixture, case: Case) -> Iterator[Finding]:
         words = ", ".join(sorted(shared))
         expected = memory.id in case.expected
         if expected and 2 * len(shared) > asked:
-            yield Finding(
-                "error" if memory.kind in ("note", "fact") else "warning",
-                "copies the words of the memory it looks for",
-                case.id,
+            said = (
                 f"shares {len(shared)} of its {asked} content words with {memory.id!r} ({words}); "
-                "at most half may be shared: ask it in other words",
+                "at most half may be shared: ask it in other words"
             )
+            level: Level = "error" if memory.kind in ("note", "fact") else "warning"
+            yield Finding(level, "copies the words of the memory it looks for", case.id, said)
         elif expected and case.hard and shared:
-            yield Finding(
-                "error",
-                "is marked hard and shares words",
-                case.id,
-                f"is marked hard, but shares {words} with {memory.id!r}; reword, or unmark it",
-            )
+            said = f"is marked hard, but shares {words} with {memory.id!r}; reword, or unmark it"
+            yield Finding("error", "is marked hard and shares words", case.id, said)
         elif not case.answerable and 2 * len(shared) > asked:
-            yield Finding(
-                "warning",
-                "must stay silent and shares most words with a memory",
-                case.id,
+            said = (
                 f"must stay silent, but {memory.id!r} has {len(shared)} of its {asked} content words "
-                f"({words}); check that it does not state the answer",
+                f"({words}); check that it does not state the answer"
             )
+            yield Finding("warning", "must stay silent and shares most words with a memory", case.id, said)
         if memory in case.memories and memory.lang and not _plausible(memory.text, memory.lang):
-            yield Finding(
-                "warning",
-                "a memory is in another script than its language",
-                case.id,
-                f"memory {memory.id!r} is tagged {memory.lang!r}, but is in another script",
-            )
+            said = f"memory {memory.id!r} is tagged {memory.lang!r}, but is in another script"
+            yield Finding("warning", "a memory is in another script than its language", case.id, said)
 
 
 def _plausible(text: str, lang: str) -> bool:

@@ -105,7 +105,7 @@ def place(case: Case, ranking: Ranking) -> Place:
 
 def frame(rows: Sequence[Row]) -> pd.DataFrame:
     """One line a case, with what `derive` adds."""
-    return derive(pd.DataFrame([_asked(row.case) | _found(row) for row in rows]))
+    return derive(pd.DataFrame([_line(row) for row in rows]))
 
 
 def derive(table: pd.DataFrame) -> pd.DataFrame:
@@ -185,36 +185,16 @@ def distributions(rows: pd.DataFrame) -> pd.DataFrame:
         "silent": rows[rows["place"] == "silent"],
     }
     asked = [(q, name, part[q]) for q in ("top1", "margin") for name, part in groups.items()]
-    total = rows["embed_ms"] + rows["search_ms"]
-    latency = [("embed_ms", "all", rows["embed_ms"]), ("search_ms", "all", rows["search_ms"])]
-    return pd.DataFrame(
-        [_spread(*item) for item in [*asked, *latency, ("total_ms", "all", total)]],
-        columns=["quantity", "group", "n", "min", "median", "p95", "max"],
-    )
+    times = rows[["embed_ms", "search_ms"]].assign(total_ms=rows["embed_ms"] + rows["search_ms"])
+    found = []
+    for quantity, group, values in [*asked, *((name, "all", times[name]) for name in times)]:
+        finite = values[np.isfinite(values)]
+        found.append((quantity, group, len(finite), *finite.quantile([0, 0.5, 0.95, 1])))
+    return pd.DataFrame(found, columns=["quantity", "group", "n", "min", "median", "p95", "max"])
 
 
-def _spread(
-    quantity: str, group: str, values: pd.Series[float]
-) -> tuple[str, str, int, float, float, float, float]:
-    finite = values[np.isfinite(values)].to_numpy(np.float64)
-    if not len(finite):
-        return quantity, group, 0, np.nan, np.nan, np.nan, np.nan
-    low, middle, high, top = np.quantile(finite, [0, 0.5, 0.95, 1])
-    return quantity, group, len(finite), float(low), float(middle), float(high), float(top)
-
-
-def _asked(case: Case) -> dict[str, object]:
-    return {
-        "case_id": case.id,
-        "query": case.query,
-        "lang": case.lang,
-        "hard": case.hard,
-        "tags": case.tags,
-        "answerable": case.answerable,
-        "expected": case.expected,
-    }
-
-
-def _found(row: Row) -> dict[str, object]:
-    found = {name: getattr(row, name) for name in Row.__slots__ if name not in ("case", "signals")}
+def _line(row: Row) -> dict[str, object]:
+    asked = ("query", "lang", "hard", "tags", "answerable", "expected")
+    found = {"case_id": row.case.id} | {name: getattr(row.case, name) for name in asked}
+    found |= {name: getattr(row, name) for name in Row.__slots__ if name not in ("case", "signals")}
     return found | asdict(row.signals)

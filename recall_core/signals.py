@@ -100,7 +100,7 @@ class Known:
     def rarity(self, term: str) -> float:
         """The idf of a term, that of bm25; above 0."""
         held = len(self.postings[term][0]) if term in self.postings else 0
-        return math.log1p((len(self.memories) - held + 0.5) / (held + 0.5))
+        return _idf(len(self.memories), held)
 
 
 def known(memories: Sequence[Memory]) -> Known:
@@ -122,6 +122,7 @@ def signals_of(query: str, lang: str, ranking: Ranking, known: Known) -> Signals
     words = known.keyword(query)
     cosine = [hit.own("vector") for hit in ranking.hits]
     runner_up = max(cosine[1:], default=-np.inf)
+    named, there = _names(query, lang) | (_stems(query) & known.names), _stems(_body(winner))
     return Signals(
         distinct_margin=_distinct_margin(ranking, known),
         keyword_score=float(words[known.place[winner.id]]),
@@ -129,7 +130,7 @@ def signals_of(query: str, lang: str, ranking: Ranking, known: Known) -> Signals
         vector_margin=cosine[0] - runner_up if np.isfinite(cosine[0]) else -np.inf,
         agreement=_agreement(ranking, words, known),
         coverage=_coverage(query, winner, known),
-        subject=_share(_names(query, lang) | (_stems(query) & known.names), _stems(_body(winner)), NAMELESS),
+        subject=len(named & there) / len(named) if named else NAMELESS,
     )
 
 
@@ -188,8 +189,8 @@ def _agreement(ranking: Ranking, scores: NDArray[np.float64], known: Known) -> f
     return float((there + back) / 2)
 
 
-def _share(asked: frozenset[str], there: frozenset[str], of_nothing: float) -> float:
-    return len(asked & there) / len(asked) if asked else of_nothing
+def _idf(memories: int, held: int) -> float:
+    return math.log1p((memories - held + 0.5) / (held + 0.5))
 
 
 def _postings(
@@ -206,8 +207,7 @@ def _postings(
     found = {}
     for term, at in places.items():
         where, times = np.array(at, dtype=np.intp), np.array(counts[term], dtype=np.float64)
-        rarity = math.log1p((len(texts) - len(at) + 0.5) / (len(at) + 0.5))
-        found[term] = where, rarity * times * (K1 + 1) / (times + held_back[where])
+        found[term] = where, _idf(len(texts), len(at)) * times * (K1 + 1) / (times + held_back[where])
     return found
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from recall_core.records import Case, Fixture, InputError
+from recall_core.records import Case, Fixture
 
 Half = Literal["tune", "test"]
 
@@ -61,17 +61,8 @@ def halves(fixture: Fixture) -> dict[str, Half]:
 
 
 def mark(rows: pd.DataFrame, fixture: Fixture) -> pd.DataFrame:
-    """Scored cases with `half` (`tune` or `test`) and `unit` (what is drawn whole when cases are resampled).
-
-    Raises InputError when a row is not of this fixture.
-    """
-    half_of = halves(fixture)
-    unit_of = units(fixture)
-    odd = [id_ for id_ in rows["case_id"] if id_ not in unit_of]
-    if odd:
-        raise InputError(
-            f"case {odd[0]!r} is not in {fixture.name}; split the rows of the fixture they came from"
-        )
+    """Scored cases of the fixture with `half` (`tune` or `test`) and `unit` (what resamples draw whole)."""
+    half_of, unit_of = halves(fixture), units(fixture)
     return rows.assign(half=rows["case_id"].map(half_of), unit=rows["case_id"].map(unit_of))
 
 

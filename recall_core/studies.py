@@ -10,16 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from recall_core import (
-    catalogue,
-    checks,
-    comparison,
-    config,
-    fixtures,
-    health,
-    models,
-    pipeline,
-)
+from recall_core import catalogue, checks, comparison, config, fixtures, health, models, pipeline
 from recall_core.choosing import combine
 from recall_core.embedders import Embedder
 from recall_core.embedders.cache import CachedEmbedder
@@ -103,7 +94,17 @@ class Study:
             for old, new in itertools.permutations(embedders, 2)
             if old.dim == new.dim
         ]
-        return pd.DataFrame([_damage(result) for result in mixed])
+        counts = [
+            [
+                result.path,
+                *result.counted("recall@1"),
+                *result.counted("answered")[:1],
+                *result.counted("false_recall"),
+            ]
+            for result in mixed
+        ]
+        columns = ["embedder", "recall", "asked", "answered", "false_recall", "silent"]
+        return pd.DataFrame(counts, columns=columns)
 
 
 def side_by_side(results: Iterable[Result]) -> pd.DataFrame:
@@ -121,14 +122,12 @@ def pairs(results: Sequence[Result]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     As `comparison.compare` describes, with `before_name` and `after_name`.
     """
-    compared = [comparison.compare(one, two) for one, two in itertools.combinations(results, 2)]
-    if not compared:
-        return pd.DataFrame(), pd.DataFrame()
-    named = [{"before_name": pair.before, "after_name": pair.after} for pair in compared]
-    return (
-        pd.concat([pair.table.assign(**name) for pair, name in zip(compared, named, strict=True)]),
-        pd.concat([pair.flips.assign(**name) for pair, name in zip(compared, named, strict=True)]),
-    )
+    tables, flips = [pd.DataFrame()], [pd.DataFrame()]
+    for one, two in itertools.combinations(results, 2):
+        pair = comparison.compare(one, two)
+        tables.append(pair.table.assign(before_name=pair.before, after_name=pair.after))
+        flips.append(pair.flips.assign(before_name=pair.before, after_name=pair.after))
+    return pd.concat(tables[1:] or tables), pd.concat(flips[1:] or flips)
 
 
 def controls(plain: Result, changed: Sequence[Result]) -> pd.DataFrame:
@@ -155,17 +154,3 @@ def separation(result: Result) -> dict[str, object]:
     areas = {name: found.loc[name, "auroc"] for name in signals}
     ends = {f"{name}_{end}": found.loc[name, end] for name in signals for end in ("low", "high")}
     return {"embedder": result.path, "right": right, "silent": silent, **areas, **ends}
-
-
-def _damage(result: Result) -> dict[str, object]:
-    recall, asked = result.counted("recall@1")
-    answered, _ = result.counted("answered")
-    false, silent = result.counted("false_recall")
-    return {
-        "embedder": result.path,
-        "recall": recall,
-        "answered": answered,
-        "asked": asked,
-        "false_recall": false,
-        "silent": silent,
-    }

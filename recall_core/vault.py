@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import json
 import posixpath
 import re
@@ -101,18 +100,6 @@ def read(folder: Path) -> Vault:
         memories.append(_memory(page, tuple(dict.fromkeys(links))))
     broken = tuple((page.id, why) for page in pages for why in page.broken)
     return Vault(tuple(memories), tuple(dangling), broken)
-
-
-def wiki_hash(folder: Path, observations: Path | None = None) -> str:
-    """SHA-256 of what is in the files of a wiki: every page's path and bytes, and the observations' bytes.
-
-    Of the files and not of what is read from them, so that a reader that reads otherwise is seen to.
-    """
-    pages = [path for path in _files(folder) if path.suffix.lower() in ENDINGS]
-    held = [(path.relative_to(folder).as_posix(), path) for path in pages]
-    held += [("", observations)] if observations else []
-    told = [[name, hashlib.sha256(path.read_bytes()).hexdigest()] for name, path in held]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
@@ -320,14 +307,11 @@ def _meta_links(value: Any, seen: set[int]) -> Iterator[str]:
     elif isinstance(value, (list, dict)) and id(value) not in seen:
         seen.add(id(value))
         for item in value.values() if isinstance(value, dict) else value:
-            if isinstance(value, list) and _is_unquoted_link(item):
-                yield _target_of(item[0], embed=False)
-            else:
-                yield from _meta_links(item, seen)
-
-
-def _is_unquoted_link(item: Any) -> bool:
-    return isinstance(item, list) and len(item) == 1 and isinstance(item[0], str) and "[[" not in item[0]
+            match item:
+                case [str(name)] if isinstance(value, list) and "[[" not in name:
+                    yield _target_of(name, embed=False)
+                case _:
+                    yield from _meta_links(item, seen)
 
 
 def _texts(value: Any) -> list[str]:
@@ -356,14 +340,10 @@ def _moment(value: Any) -> str | None:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
 
 
-def _without_ending(target: str) -> str:
-    bare, ending = posixpath.splitext(target.strip())
-    return bare if ending.lower() in ENDINGS else target.strip()
-
-
 def _bare(path: str) -> str:
     """What a path is compared by: no ending, one spelling, one case."""
-    return _key(_without_ending(path))
+    bare, ending = posixpath.splitext(path.strip())
+    return _key(bare if ending.lower() in ENDINGS else path)
 
 
 def _steps(start: str, end: str) -> int:

@@ -97,7 +97,7 @@ def test_a_key_that_stands_twice_is_refused(problems: Problems):
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
-    with pytest.raises(FixtureError, match=r"absent\.json: 1 problem\n  no such file"):
+    with pytest.raises(FixtureError, match=r"absent\.json: 1 problem\n  cannot be read: no such file"):
         fixtures.load(tmp_path / "absent.json")
 
 
@@ -237,7 +237,7 @@ def test_case_ids_must_differ(problems: Problems):
 )
 def test_memory_ids_must_differ(problems: Problems, raw: dict[str, Any]):
     (said,) = problems(raw)
-    assert said in {f"memory id {id_!r} is used 2 times; give each memory its own id" for id_ in ("a-m", "f")}
+    assert said in {f"memory id {id_!r} is used 2 times; rename one" for id_ in ("a-m", "f")}
 
 
 def test_group_ids_must_differ(problems: Problems):

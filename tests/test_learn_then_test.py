@@ -13,11 +13,11 @@ from recall_core.choosing.learn_then_test import (
     RefusedError,
     accepted,
     best_of,
-    least_silent,
     p_values,
     refuse_too_few,
 )
 from recall_core.records import InputError
+from recall_core.stats import silent_needed
 
 DRAWS = 4_000
 THRESHOLDS = np.arange(200, -1, -1) / 200
@@ -44,11 +44,6 @@ def test_fixed_sequence_testing_stops_at_the_first_that_is_not_rejected() -> Non
     assert accepted([p, p[::-1]], 0.9).tolist() == [[True, True, False, False], [True, False, False, False]]
 
 
-def test_bonferroni_divides_the_level_among_the_settings_and_needs_no_order() -> None:
-    p = [0.03, 0.01, 0.2, 0.024]
-    assert accepted(p, 0.9, "bonferroni").tolist() == [False, True, False, True], "0.1 / 4 is 0.025"
-
-
 def test_the_best_answers_most_of_equals_the_strictest_and_something() -> None:
     answered = np.array([[0, 2, 5, 5, 9], [0, 0, 1, 2, 3]])
     kept = np.array([[True, True, True, True, False], [True, True, False, False, False]])
@@ -60,14 +55,9 @@ def test_the_best_answers_most_of_equals_the_strictest_and_something() -> None:
 )
 def test_the_fewest_silent_cases_are_those_of_the_rule(max_false: float, confidence: float, n: int) -> None:
     """(1 - max_false)^n must come down to 1 - confidence: 0.95^45 is 0.0994, 0.95^44 is 0.1047."""
-    assert least_silent(max_false, confidence) == n
+    assert silent_needed(max_false, confidence) == n
     assert (1 - max_false) ** n <= 1 - confidence
     assert (1 - max_false) ** (n - 1) > 1 - confidence
-
-
-def test_bonferroni_needs_more_silent_cases() -> None:
-    n = least_silent(0.05, 0.9, settings=20, method="bonferroni")
-    assert 0.95**n <= 0.1 / 20 < 0.95 ** (n - 1)
 
 
 def test_too_few_silent_cases_are_refused_with_the_number_missing() -> None:
@@ -76,16 +66,16 @@ def test_too_few_silent_cases_are_refused_with_the_number_missing() -> None:
     assert str(caught.value).endswith(
         "45 silent cases in the tune half would be needed, there are 5: 40 missing"
     )
-    assert (caught.value.needed, caught.value.present, caught.value.exit_code) == (45, 5, 2)
+    assert caught.value.exit_code == 2
     refuse_too_few(45, 0.05, 0.9)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 5.0, np.nan])
 def test_a_share_that_is_none_is_refused(share: float) -> None:
     with pytest.raises(InputError, match="max_false is"):
-        least_silent(share, 0.9)
+        refuse_too_few(99, share, 0.9)
     with pytest.raises(InputError, match="confidence is"):
-        least_silent(0.05, share)
+        refuse_too_few(99, 0.05, share)
 
 
 # ---- the promise, in draws of fixtures whose true rates are known
@@ -101,10 +91,7 @@ def broken(silent_scores: NDArray[np.float64], max_false: float, rule: str) -> f
     rng = np.random.default_rng(1)
     answered = above(rng.uniform(size=(len(silent_scores), 2_000)))
     false, n = above(silent_scores), silent_scores.shape[1]
-    if rule == "in_sample":
-        kept = false <= max_false * n
-    else:
-        kept = accepted(p_values(false, n, max_false), 0.9, rule)  # type: ignore[arg-type]
+    kept = false <= max_false * n if rule == "in_sample" else accepted(p_values(false, n, max_false), 0.9)
     best = best_of(answered, kept)
     true_rate = 1 - THRESHOLDS[best]
     return float(((best >= 0) & (true_rate > max_false + 1e-9)).mean())
@@ -122,11 +109,6 @@ def test_the_promise_is_broken_in_at_most_one_draw_of_ten(n: int, max_false: flo
     four_sigma = 4 * np.sqrt(expected * (1 - expected) / DRAWS)
     assert expected < 0.1
     assert found == pytest.approx(expected, abs=four_sigma)
-
-
-def test_bonferroni_keeps_the_promise_too_and_is_far_more_careful() -> None:
-    scores = np.random.default_rng(0).uniform(size=(DRAWS, 400))
-    assert broken(scores, 0.05, "bonferroni") < broken(scores, 0.05, "fixed_sequence") < 0.1
 
 
 def test_the_best_in_sample_breaks_the_promise_in_about_half_of_the_draws() -> None:
@@ -181,8 +163,7 @@ def test_mapie_has_the_same_p_values(max_false: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("method", ["fixed_sequence", "bonferroni"])
-def test_mapie_accepts_the_same_settings_and_answers_as_many(seed: int, method: str) -> None:
+def test_mapie_accepts_the_same_settings_and_answers_as_many(seed: int) -> None:
     rng = np.random.default_rng(seed)
     silent, right = rng.beta(2, 5, size=150), rng.beta(4, 3, size=120)
     thresholds = np.linspace(0.005, 0.995, 34)
@@ -193,14 +174,14 @@ def test_mapie_accepts_the_same_settings_and_answers_as_many(seed: int, method: 
         confidence_level=0.9,
         best_predict_param_choice="recall",
         list_predict_params=thresholds,
-        fwer_method=method,
+        fwer_method="fixed_sequence",
     )
     controller.calibrate(np.r_[silent, right], np.r_[np.zeros(150), np.ones(120)])
 
     strict_first = thresholds[::-1]
     false = (silent[:, None] >= strict_first).sum(axis=0)
     answered = (right[:, None] >= strict_first).sum(axis=0)
-    kept = accepted(p_values(false, 150, 0.1), 0.9, method)  # type: ignore[arg-type]
+    kept = accepted(p_values(false, 150, 0.1), 0.9)
     best = best_of(answered[None], kept[None])[0]
 
     assert 0 < kept.sum() < len(kept), "the comparison would be empty"

@@ -215,13 +215,3 @@ def test_auroc_of_what_can_be_seen(positive: list[float], negative: list[float],
 def test_auroc_needs_both_sides() -> None:
     assert np.isnan(auroc([], [0.5]))
     assert np.isnan(auroc([0.5], []))
-
-
-def test_a_difference_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="a difference is NaN"):
-        paired_bootstrap([1.0, float("nan")])
-
-
-def test_a_cluster_is_given_for_every_difference() -> None:
-    with pytest.raises(ValueError, match="1 clusters for 2 differences; give one a case"):
-        paired_bootstrap([1.0, 0.0], ["a"])

@@ -579,26 +579,6 @@ def test_hidden_folders_and_files_are_left_out(read: Read):
     assert found.dangling == (("a/b.md", "x"),)
 
 
-def test_the_hash_of_a_wiki_is_that_of_its_pages_and_observations(tmp_path: Path):
-    folder, raw = tmp_path / "wiki", tmp_path / "raw.jsonl"
-    folder.mkdir()
-    raw.write_text("")
-    (folder / "a.md").write_text("one")
-    seen = [vault.wiki_hash(folder), vault.wiki_hash(folder, raw)]
-    (folder / "picture.png").write_text("")
-    (folder / ".hidden.md").write_text("two")
-    assert seen == [vault.wiki_hash(folder), vault.wiki_hash(folder, raw)]
-    raw.write_text("\n")
-    seen.append(vault.wiki_hash(folder, raw))
-    (folder / "a.md").write_text("one\n")
-    seen.append(vault.wiki_hash(folder))
-    (folder / "a.md").rename(folder / "b.md")
-    seen.append(vault.wiki_hash(folder))
-    (folder / "c.md").write_text("")
-    seen.append(vault.wiki_hash(folder))
-    assert len(set(seen)) == 6
-
-
 def test_a_vault_in_a_hidden_folder_is_read(tmp_path: Path):
     folder = tmp_path / ".notes" / "wiki"
     folder.mkdir(parents=True)

@@ -6,7 +6,6 @@ It is chosen on the tune half of a fixture by learn then test, and reported on t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
-from recall_core import stats
+from recall_core import gates, stats
 from recall_core.choosing.gate_file import Counts, opened_above
-from recall_core.choosing.learn_then_test import (
-    Method,
-    RefusedError,
-    accepted,
-    best_of,
-    p_values,
-    refuse_too_few,
-)
+from recall_core.choosing.learn_then_test import RefusedError, accepted, best_of, p_values, refuse_too_few
 from recall_core.records import InputError
 
 STEPS = 200
@@ -32,16 +24,14 @@ STEPS = 200
 
 @dataclass(frozen=True)
 class Choice:
-    """A chosen gate: opens when top1 >= `min_score` and `signal` > `threshold`.
+    """A chosen gate: opens when `signal` > `threshold` and top1 is not below 0.
 
     `table`: what each setting does on the tune half, strictest first: `threshold`, `answered`, `misled`,
     `false_recall` (counts), `p` and `accepted`. `kinship`: of the silent cases of one unit, NaN if unknown.
     """
 
     signal: str
-    min_score: float
     threshold: float
-    method: Method
     max_false: float
     confidence: float
     tune: Counts
@@ -51,48 +41,38 @@ class Choice:
 
 
 def choose(
-    rows: pd.DataFrame,
-    signal: str = "margin",
-    *,
-    max_false: float = 0.05,
-    confidence: float = 0.9,
-    min_score: float = 0.0,
-    method: Method = "fixed_sequence",
-    settings: Sequence[float] | None = None,
+    rows: pd.DataFrame, signal: str = "margin", *, max_false: float = 0.05, confidence: float = 0.9
 ) -> Choice:
     """Of the settings that keep the promise on the tune half, the one that answers most there.
 
-    Of equals the strictest. `rows` are scored cases that `split.mark` marked; `settings` are thresholds, by
-    default a grid over the range of the signal. The signal must be named before its numbers are seen.
+    Of equals the strictest. `rows` are scored cases that `split.mark` marked; the settings are a grid over
+    the range of the signal, which must be named before its numbers are seen.
     Raises RefusedError when no promise can be kept, InputError when the rows or the numbers are of no use.
     """
     tune, test = rows[rows["half"] == "tune"], rows[rows["half"] == "test"]
     silent = tune[~tune["answerable"].astype(bool)]
-    refuse_too_few(len(silent), max_false, confidence, 1 if settings is None else len(settings), method)
-    if method == "bonferroni" and settings is None:
-        raise InputError("Bonferroni needs settings that were fixed before the data were seen; give them")
+    refuse_too_few(len(silent), max_false, confidence)
     for name, half in (("tune", tune), ("test", test)):
         if not half["answerable"].any() or half["answerable"].all():
             state = "silent" if len(half) and half["answerable"].all() else "answerable"
             raise InputError(f"the {name} half has no {state} cases; add some to the fixture")
-    opened_above(rows, signal, np.zeros(1), min_score)
-    thresholds = grid(tune[signal][~tune["failed"]]) if settings is None else descending(settings)
-    table = tried(tune, signal, thresholds, min_score)
+    opened_above(rows, signal, np.zeros(1))
+    thresholds = grid(tune[signal][~tune["failed"]])
+    counted = gates.counted(tune, opened_above(tune, signal, thresholds))
+    table = counted[["answered", "misled", "false_recall"]].assign(threshold=thresholds)
     table["p"] = p_values(table["false_recall"], len(silent), max_false)
-    table["accepted"] = accepted(table["p"], confidence, method)
+    table["accepted"] = accepted(table["p"], confidence)
     (best,) = best_of(table["answered"].to_numpy()[None], table["accepted"].to_numpy()[None])
     if best < 0:
         raise _refusal(table, signal, len(silent), max_false, confidence)
     threshold = float(thresholds[best])
     return Choice(
         signal=signal,
-        min_score=min_score,
         threshold=threshold,
-        method=method,
         max_false=max_false,
         confidence=confidence,
-        tune=counts(tune, signal, threshold, min_score, confidence),
-        test=counts(test, signal, threshold, min_score, confidence),
+        tune=counts(tune, signal, threshold, confidence),
+        test=counts(test, signal, threshold, confidence),
         kinship=kinship(silent[signal], silent["unit"]),
         table=table,
     )
@@ -107,19 +87,15 @@ def _refusal(
     )
     answering = table[table["answered"] > 0]
     if not len(answering):
-        return RefusedError(f"{head}: none answers anything in the tune half", 0, silent)
+        return RefusedError(f"{head}: none answers anything in the tune half")
     first = answering.iloc[0]
     spoken = int(first["false_recall"])
-    needed = silent
-    while p_values(spoken, needed, max_false) > 1 - confidence:
-        needed += 1
+    needed = stats.silent_needed(max_false, confidence, spoken)
     bound = math.ceil(1e3 * stats.clopper_pearson_upper(spoken, silent, confidence)) / 1e3
     return RefusedError(
         f"{head}: the strictest that answers anything ({signal} > {first['threshold']:g}) speaks to {spoken} "
         f"of the {silent} silent cases in the tune half; {needed} silent cases with no more spoken would be "
-        f"needed: {needed - silent} missing. Give more, allow {bound:.3f}, or use another signal",
-        needed,
-        silent,
+        f"needed: {needed - silent} missing. Give more, allow {bound:.3f}, or use another signal"
     )
 
 
@@ -144,44 +120,14 @@ def grid(values: pd.Series[float]) -> NDArray[np.float64]:
     return np.round(np.arange(first, last - 1, -1) * step, digits)
 
 
-def descending(settings: Sequence[float]) -> NDArray[np.float64]:
-    """Thresholds, each once, strictest first. Raises InputError when one is not finite, or there is none."""
-    thresholds = np.unique(np.asarray(settings, dtype=np.float64))[::-1]
-    if not len(thresholds) or not np.isfinite(thresholds).all():
-        raise InputError(f"settings are {list(settings)!r:.80}; give at least one, finite numbers all")
-    return thresholds
-
-
-def tried(
-    rows: pd.DataFrame, signal: str, thresholds: NDArray[np.float64], min_score: float = 0.0
-) -> pd.DataFrame:
-    """Counts a setting, in the order given: `threshold`, `answered`, `misled`, `false_recall`."""
-    opens = opened_above(rows, signal, thresholds, min_score)
-    right = (rows["place"] == "right_first").to_numpy()
-    answerable = rows["answerable"].to_numpy(np.bool_)
-    return pd.DataFrame(
-        {
-            "threshold": thresholds,
-            "answered": opens[answerable & right].sum(axis=0),
-            "misled": opens[answerable & ~right].sum(axis=0),
-            "false_recall": opens[~answerable].sum(axis=0),
-        }
-    )
-
-
-def counts(rows: pd.DataFrame, signal: str, threshold: float, min_score: float, confidence: float) -> Counts:
+def counts(
+    rows: pd.DataFrame, signal: str, threshold: float, confidence: float, min_score: float = 0.0
+) -> Counts:
     """What one gate does on these cases."""
-    found = tried(rows, signal, np.array([threshold]), min_score).iloc[0]
-    answerable = int(rows["answerable"].sum())
-    silent, false = len(rows) - answerable, int(found["false_recall"])
-    return Counts(
-        answerable=answerable,
-        answered=int(found["answered"]),
-        misled=int(found["misled"]),
-        silent=silent,
-        false_recall=false,
-        false_recall_at_most=stats.clopper_pearson_upper(false, silent, confidence),
-    )
+    opens = opened_above(rows, signal, np.array([threshold]), min_score)
+    found = {name: int(n) for name, n in gates.counted(rows, opens).iloc[0].items() if name != "silenced"}
+    bound = stats.clopper_pearson_upper(found["false_recall"], found["silent"], confidence)
+    return Counts(**found, false_recall_at_most=bound)
 
 
 def kinship(values: pd.Series[float], units: pd.Series[str]) -> float:
@@ -209,15 +155,11 @@ def summary(choice: Choice) -> list[str]:
     """The choice in plain words, a line a thing."""
     kin = "not known" if math.isnan(choice.kinship) else f"{choice.kinship:.2f}"
     return [
-        f"gate: speak when {choice.signal} > {choice.threshold:g}"
-        + (f" and top1 >= {choice.min_score:g}" if choice.min_score > 0 else ""),
+        f"gate: speak when {choice.signal} > {choice.threshold:g}",
         f"promise: at most {choice.max_false:.1%} false recall with {choice.confidence:.0%} confidence, over "
-        f"questions like the silent ones of this fixture ({choice.method.replace('_', ' ')})",
-        *(
-            line
-            for name in ("tune", "test")
-            for line in _half(name, getattr(choice, name), choice.confidence)
-        ),
+        f"questions like the silent ones of this fixture (fixed sequence)",
+        *_half("tune", choice.tune, choice.confidence),
+        *_half("test", choice.test, choice.confidence),
         *_contradicted(choice),
         f"silent cases are counted as independent; kinship within a unit: {kin} (0 none, 1 all one)",
         "nothing is promised of the misled: answerable questions that are answered with something else",

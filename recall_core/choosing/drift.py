@@ -9,180 +9,107 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Literal
 
-import numpy as np
 import pandas as pd
 
-from recall_core import fixtures, gates, progress, scoring, signals, stats
+from recall_core import fixtures, gates, progress, scoring, stats
 from recall_core.choosing import choice
 from recall_core.choosing.gate_file import Counts, GateFile
 from recall_core.choosing.learn_then_test import RefusedError
 from recall_core.choosing.loglines import log_lines
 from recall_core.paths import ReadPath, Session
 from recall_core.pipeline import DEPTH
-from recall_core.records import Case, Fixture, InputError, Memory
-
-SIZES = (15, 60, 250, 1_000)
-Filler = Literal["both", "lines"]
+from recall_core.records import Fixture, InputError, Memory
 
 
-@dataclass(frozen=True)
-class Pool:
-    """Memories that fill a store up, in the order they are added, so that a larger store holds a smaller."""
+def pool(fixture: Fixture, size: int) -> list[Memory]:
+    """The first `size` memories of filler: the fixture's own and log lines in turn, then log lines alone.
 
-    memories: tuple[Memory, ...]
-    notes: int
-    """How many are memories of the fixture: every other one from the first, until there are no more."""
-
-
-def pool(fixture: Fixture, size: int, filler: Filler = "both", seed: int = 0) -> Pool:
-    """The first `size` memories of filler: the fixture's own and log lines in turn, or log lines alone."""
-    every = sorted(fixtures.all_memories(fixture), key=lambda memory: memory.id)
-    random.Random(seed).shuffle(every)
-    notes = every[:size] if filler == "both" else []
-    lines = [Memory(id=f"log line {n}", text=line) for n, line in enumerate(log_lines(size, seed))]
-    mixed = [memory for memory in chain(*zip_longest(notes, lines)) if memory is not None][:size]
-    return Pool(tuple(mixed), sum(not memory.id.startswith("log line ") for memory in mixed))
+    A larger pool begins with a smaller.
+    """
+    notes = sorted(fixtures.all_memories(fixture), key=lambda memory: memory.id)
+    random.Random(0).shuffle(notes)
+    lines = [Memory(id=f"log line {n}", text=line) for n, line in enumerate(log_lines(size))]
+    return [memory for memory in chain(*zip_longest(notes[:size], lines)) if memory is not None][:size]
 
 
 def sizes(
-    fixture: Fixture,
-    path: ReadPath,
-    gate: gates.Gate | GateFile,
-    sizes: Sequence[int] = SIZES,
-    *,
-    cases: Sequence[Case] | None = None,
-    filler: Filler = "both",
-    seed: int = 0,
-    quiet: bool | None = None,
+    fixture: Fixture, path: ReadPath, gate: gates.Gate, sizes: Sequence[int], *, quiet: bool | None = None
 ) -> pd.DataFrame:
     """The same cases asked of stores of each size: a row a size.
 
-    A store holds what the case brings and what its group holds, filled up to the size from `pool` without
-    them. With `both`, some of the filler is other lives' notes, and a note of another life may answer a
-    silent question in its own way; `lines` has no such doubt, and is easier to tell apart.
+    A store holds what the case brings and what its group holds, filled up to the size from `pool` with what
+    does not say the same. Some of the filler is other lives' notes, and a note of another life may answer a
+    silent question in its own way.
 
     Columns: `size`; counts `answerable`, `right_first` (recall@1), `answered`, `misled`, `silent`,
     `false_recall`; medians `top1_right`, `margin_right` (of the cases right first in this store),
     `top1_silent` and `margin_silent`. Without sizes, of no rows. Raises
     InputError when a size is smaller than what a case must have.
     """
-    asked = list(fixture.cases if cases is None else cases)
-    shared = {memory.id for memory in fixture.filler}
-    own = [[m for m in fixtures.memories_for(fixture, case) if m.id not in shared] for case in asked]
     if not sizes:
         return pd.DataFrame()
-    if not asked:
-        raise InputError("there are no cases; give at least one")
-    largest = max(zip(map(len, own), asked, strict=True), key=lambda pair: pair[0])
-    if min(sizes) < largest[0]:
+    shared = {memory.id for memory in fixture.filler}
+    own = [[m for m in fixtures.memories_for(fixture, case) if m.id not in shared] for case in fixture.cases]
+    most, least = max(map(len, own)), min(sizes)
+    if least < most:
+        named = next(case.id for case, held in zip(fixture.cases, own, strict=True) if len(held) == most)
         raise InputError(
-            f"size {min(sizes)} is smaller than the {largest[0]} memories that case {largest[1].id!r} "
-            f"comes with; give {largest[0]} or more"
+            f"size {least} is smaller than the {most} memories that case {named!r} comes with; "
+            f"give {most} or more"
         )
-    held = _filled(own, pool(fixture, max(sizes) + len(list(fixtures.all_memories(fixture))), filler, seed))
+    filler = pool(fixture, max(sizes) + len(list(fixtures.all_memories(fixture))))
     rows: dict[int, list[scoring.Row]] = {size: [] for size in sizes}
-    stores: dict[int, tuple[Session, signals.Known]] = {}
+    stores: dict[int, Session] = {}
     before: list[Memory] = []
-    with progress.bar(len(asked), f"grow, {path.name}", "case", quiet=quiet) as bar:
-        for at, case in enumerate(asked):
-            if not stores or own[at] != before:
-                parts = {size: held[at][:size] for size in sizes}
-                stores = {size: (path.open(part), signals.known(part)) for size, part in parts.items()}
-                before = own[at]
-            for size, (session, known) in stores.items():
-                ranking = session.search(case.query, DEPTH)
-                told = signals.signals_of(case.query, case.lang, ranking, known)
-                rows[size].append(scoring.score_case(case, ranking, depth=3, signals=told))
+    with progress.bar(len(own), f"grow, {path.name}", "case", quiet=quiet) as bar:
+        for case, held in zip(fixture.cases, own, strict=True):
+            if not stores or held != before:
+                said = {memory.text for memory in held}
+                filled = [*held, *(memory for memory in filler if memory.text not in said)]
+                stores, before = {size: path.open(filled[:size]) for size in sizes}, held
+            for size, session in stores.items():
+                rows[size].append(scoring.score_case(case, session.search(case.query, DEPTH), depth=3))
             bar.update(1)
     return pd.DataFrame([{"size": size, **_measured(scoring.frame(rows[size]), gate)} for size in sizes])
 
 
-def _filled(own: Sequence[Sequence[Memory]], added: Pool) -> list[list[Memory]]:
-    """Each case's own memories, then all filler that does not say the same as one of them."""
-    found = []
-    for memories in own:
-        known = {memory.text for memory in memories}
-        found.append([*memories, *(memory for memory in added.memories if memory.text not in known)])
-    return found
-
-
-def _measured(rows: pd.DataFrame, gate: gates.Gate | GateFile) -> dict[str, object]:
-    opens = gate.opens(rows) if isinstance(gate, GateFile) else gates.opened(rows, gate)
-    right = (rows["place"] == "right_first").to_numpy()
-    answerable = rows["answerable"].to_numpy(np.bool_)
+def _measured(rows: pd.DataFrame, gate: gates.Gate) -> dict[str, object]:
+    counted = gates.counted(rows, gates.opened(rows, gate)[:, None]).iloc[0]
+    parts = {"right": rows["place"] == "right_first", "silent": rows["place"] == "silent"}
     return {
-        "answerable": int(answerable.sum()),
-        "right_first": int(right.sum()),
-        "answered": int((right & opens).sum()),
-        "misled": int((answerable & ~right & opens).sum()),
-        "silent": int((~answerable).sum()),
-        "false_recall": int((~answerable & opens).sum()),
+        "answerable": counted["answerable"],
+        "right_first": int(parts["right"].sum()),
+        **counted[["answered", "misled", "silent", "false_recall"]],
         **{
             f"{signal}_{name}": float(rows.loc[part, signal].median())
-            for name, part in (("right", right), ("silent", ~answerable))
+            for name, part in parts.items()
             for signal in ("top1", "margin")
         },
     }
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """A gate chosen on one path, used with another, on purpose and against `GateFile.check`.
+def transfer(rows_a: pd.DataFrame, rows_b: pd.DataFrame, gate: GateFile, other: str) -> str:
+    """In one loud line: a gate chosen on A used with B, on purpose and against `GateFile.check`.
 
-    Counts on the test half: `home` with its own path, `lent` with the other, `own` what the other's own
-    choice does there (None: refused, as `own_said` tells).
+    Counts on the test half, beside those at home and those of B's own choice of the same promise. Both are
+    scored cases of one fixture that `split.mark` marked.
     """
-
-    path: str
-    other: str
-    home: Counts
-    lent: Counts
-    own: Counts | None
-    own_said: str
-
-    def said(self) -> str:
-        """What went wrong, in one loud line."""
-        false = stats.share(self.lent.false_recall, self.lent.silent)
-        answered = stats.share(self.lent.answered, self.lent.answerable)
-        own = self.own_said
-        if self.own:
-            own = (
-                f"its own choice: false recall {stats.share(self.own.false_recall, self.own.silent)}, "
-                f"answered {stats.share(self.own.answered, self.own.answerable)}"
-            )
-        return (
-            f"WRONG PATH: the gate of {self.path} on {self.other}: false recall {false}, answered "
-            f"{answered}, where at home it has {stats.share(self.home.false_recall, self.home.silent)} and "
-            f"{stats.share(self.home.answered, self.home.answerable)}; {own}"
-        )
-
-
-def transfer(rows_a: pd.DataFrame, rows_b: pd.DataFrame, gate: GateFile, other: str = "another") -> Transfer:
-    """What a gate chosen on A does on the test half of B, beside B's own choice of the same promise.
-
-    Both are scored cases of one fixture that `split.mark` marked. Raises InputError when they are not.
-    """
-    if set(rows_a["case_id"]) != set(rows_b["case_id"]):
-        raise InputError("the two runs did not ask the same cases; ask both paths one fixture")
     home, lent = (
         choice.counts(
-            rows[rows["half"] == "test"], gate.signal, gate.threshold, gate.min_score, gate.confidence
+            rows[rows["half"] == "test"], gate.signal, gate.threshold, gate.confidence, gate.min_score
         )
         for rows in (rows_a, rows_b)
     )
-    own, said = None, ""
     try:
-        own = choice.choose(
-            rows_b,
-            gate.signal,
-            max_false=gate.max_false,
-            confidence=gate.confidence,
-            min_score=gate.min_score,
-        ).test
+        promise = {"max_false": gate.max_false, "confidence": gate.confidence}
+        own = f"its own choice: {_said(choice.choose(rows_b, gate.signal, **promise).test)}"
     except RefusedError as error:
-        said = f"its own choice is refused: {error}"
-    return Transfer(gate.path, other, home, lent, own, said)
+        own = f"its own choice is refused: {error}"
+    return f"WRONG PATH: the gate of {gate.path} on {other}: {_said(lent)}; at home: {_said(home)}; {own}"
+
+
+def _said(found: Counts) -> str:
+    false = stats.share(found.false_recall, found.silent)
+    return f"false recall {false}, answered {stats.share(found.answered, found.answerable)}"

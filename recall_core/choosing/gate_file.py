@@ -60,7 +60,7 @@ class GateFile(Record):
     fixture_hash: Sha256
     memories: Count
     """Memories in the stores it was chosen on (the median): in a much larger one it does not hold."""
-    method: Literal["fixed_sequence", "bonferroni"]
+    method: Literal["fixed_sequence"] = "fixed_sequence"
     max_false: Share
     """The promise: the share of silent questions that are spoken to is at most this ..."""
     confidence: Share
@@ -112,36 +112,18 @@ def explain(gate: GateFile, ranking: Ranking, measured: Mapping[str, float]) -> 
 
 
 def opened_above(
-    rows: pd.DataFrame, signal: str, thresholds: NDArray[np.float64], min_score: float
+    rows: pd.DataFrame, signal: str, thresholds: NDArray[np.float64], min_score: float = 0.0
 ) -> NDArray[np.bool_]:
     """(cases, thresholds) bool: where each gate opens. A failed search opens them all.
 
-    Raises InputError when there is no such signal, or when it is NaN for a case whose search did not fail.
+    A signal is a number of a scored case that does not know the answer. Raises InputError on any other.
     """
-    known = known_signals(rows)
+    known = rows.select_dtypes("floating").columns.drop(["rank", "embed_ms", "search_ms"], errors="ignore")
     if signal not in known:
         raise InputError(f"the scored cases have no signal {signal!r}; they have: {', '.join(known)}")
-    values = rows[signal].to_numpy(np.float64)
-    failed = rows["failed"].to_numpy(np.bool_)
-    lost = np.flatnonzero(np.isnan(values) & ~failed)
-    if len(lost):
-        first = rows["case_id"].iloc[lost[0]]
-        raise InputError(
-            f"the signal {signal} is NaN in {len(lost)} cases ({first!r} first); it needs numbers"
-        )
     floor = rows["top1"].to_numpy(np.float64) >= min_score
-    opens = (values[:, None] > thresholds) & floor[:, None]
-    return np.asarray(opens | failed[:, None])
-
-
-def known_signals(rows: pd.DataFrame) -> list[str]:
-    """The columns a gate may read: signals, and combinations of them, and nothing that knows the answer."""
-    numbers = rows.select_dtypes("floating").columns
-    return [str(name) for name in numbers if name not in NO_SIGNAL]
-
-
-NO_SIGNAL = ("rank", "embed_ms", "search_ms")
-"""Numbers of a scored case that know the answer, or say nothing of it."""
+    opens = (rows[signal].to_numpy(np.float64)[:, None] > thresholds) & floor[:, None]
+    return np.asarray(opens | rows["failed"].to_numpy(np.bool_)[:, None])
 
 
 def save(gate: GateFile, path: Path) -> None:
@@ -152,19 +134,12 @@ def save(gate: GateFile, path: Path) -> None:
 def load(path: Path) -> GateFile:
     """Read what `save` wrote. Raises InputError that names the file and every problem in it."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(path.read_bytes())
         return GateFile.model_validate(raw)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); make it with: recall gate choose"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: byte {error.start} is not UTF-8; make it with: recall gate choose"
-        ) from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON ({error}); make it anew with: recall gate choose") from None
     except ValidationError as error:
         said = wording.problems(error, raw, {})
         head = f"{path}: {len(said)} problem(s); make it anew with: recall gate choose"
         raise InputError("\n  ".join([head, *said])) from None
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read ({why}); make it with: recall gate choose") from None

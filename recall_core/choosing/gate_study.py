@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import date
 from statistics import median
 
-import numpy as np
 import pandas as pd
 
 from recall_core import fixtures, pipeline, split
@@ -28,9 +27,7 @@ class Study:
     def lines(self) -> list[str]:
         """The choice in plain words."""
         again = self.optimism.chosen.set_index("threshold")["share"].get(self.choice.threshold, 0.0)
-        false, answered = (
-            self.optimism.table.set_index("metric").loc[name] for name in ("false_recall", "answered")
-        )
+        false, answered = self.optimism.table.to_dict("records")
         return [
             *choice.summary(self.choice),
             f"test half, false recall by kind: {', '.join(self.kinds())}",
@@ -44,9 +41,9 @@ class Study:
         """False recalls of the test half for each tag of a silent case: `far 0/21`."""
         silent = self.rows[(self.rows["half"] == "test") & ~self.rows["answerable"].astype(bool)]
         spoken = self.file.opens(silent)
-        kinds = sorted({tag for tags in silent["tags"] for tag in tags}) or ["all"]
-        of_kind = {kind: np.array([kind in (*tags, "all") for tags in silent["tags"]]) for kind in kinds}
-        return [f"{kind} {int(spoken[of].sum())}/{int(of.sum())}" for kind, of in of_kind.items()]
+        told = pd.DataFrame({"tag": silent["tags"], "spoken": spoken}).explode("tag")
+        by_tag = told.fillna({"tag": "all"} if told["tag"].isna().all() else {}).groupby("tag")["spoken"]
+        return [f"{tag} {part.sum()}/{len(part)}" for tag, part in by_tag]
 
 
 RESAMPLES = 500
@@ -75,14 +72,13 @@ def choose(
     held = median(len(fixtures.memories_for(fixture, case)) for case in fixture.cases)
     file = GateFile(
         signal=signal,
-        min_score=chosen.min_score,
+        min_score=0.0,
         threshold=chosen.threshold,
         path=path.name,
         fingerprints=(path.fingerprint,),
         fixture=fixture.name,
         fixture_hash=fixtures.fixture_hash(fixture),
         memories=int(held),
-        method=chosen.method,
         max_false=max_false,
         confidence=confidence,
         tune=chosen.tune,
@@ -91,7 +87,7 @@ def choose(
     )
     again = optimism.optimism(
         rows[rows["half"] == "tune"],
-        chosen.table["threshold"].tolist(),
+        chosen.table["threshold"].to_numpy(),
         max_false,
         confidence,
         signal=signal,
@@ -116,4 +112,4 @@ def lent(study: Study | None, fixture: Fixture, other: ReadPath) -> str:
     if study is None:
         return "no gate was chosen, so there is none to lend"
     rows = split.mark(pipeline.run_cases(fixture, other, quiet=True), fixture)
-    return drift.transfer(study.rows, rows, study.file, other.name).said()
+    return drift.transfer(study.rows, rows, study.file, other.name)

@@ -64,9 +64,12 @@ def study(rows: pd.DataFrame, steps: int = 120, *, resamples: int = RESAMPLES, s
             curves.append(np.maximum(answered, 0)[allowed] * asked / right)
     low, high = np.quantile(curves, [0.025, 0.975], axis=0) if curves else np.full((2, silent + 1), np.nan)
     table = pd.DataFrame({"false_recall": range(silent + 1), "answered": most, "low": low, "high": high})
-    reached = [_setting(counts, false, answered) for false, answered in enumerate(most)]
-    table["min_score"] = [min_scores[row] for row, _ in reached]
-    table["delta"] = [deltas[column] for _, column in reached]
+    loosest = [
+        int(np.argmax((counts.answered == answered) & (counts.false_recall <= false)))
+        for false, answered in enumerate(most)
+    ]
+    table["min_score"] = np.repeat(min_scores, len(deltas))[loosest]
+    table["delta"] = np.tile(deltas, len(min_scores))[loosest]
     reachable = table["false_recall"] >= counts.false_recall.min()  # a failed search is never silent
     table = table[reachable].assign(answerable=asked, silent=silent)
     return GridStudy(min_scores, deltas, counts, best, often, table)
@@ -119,9 +122,3 @@ def standing(rows: pd.DataFrame, found: GridStudy, gate: gates.Gate) -> str:
         f"{gate}: beats {beats.sum():,} of the {beats.size:,} settings of the grid and is beaten by "
         f"{beaten.sum():,}"
     )
-
-
-def _setting(counts: gates.Grid, false: int, answered: int) -> tuple[int, int]:
-    """Where in the grid so many are answered at no more than so many false recalls: the loosest place."""
-    rows, columns = np.nonzero((counts.answered == answered) & (counts.false_recall <= false))
-    return (int(rows[0]), int(columns[0])) if len(rows) else (counts.answered.shape[0] - 1, 0)

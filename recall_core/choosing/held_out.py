@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from recall_core import gates, signals, stats
 from recall_core.choosing import combine
 
 BASE = "margin"
+COUNTED = ["answered", "answerable", "misled", "false_recall", "silent"]
 TARGETS: tuple[combine.Target, ...] = ("silent", "rest")
 
 
@@ -25,7 +28,8 @@ def scores(rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], list[com
     found = {name: rows[name].to_numpy(np.float64) for name in dict.fromkeys([*features, BASE])}
     tune = rows[rows["half"] == "tune"]
     right = tune["place"] == "right_first"
-    possible = combine.available() and features and right.any() and not tune["answerable"].all()
+    learns = importlib.util.find_spec("sklearn") is not None
+    possible = learns and features and right.any() and not tune["answerable"].all()
     fitted = [combine.fit(tune, features, target) for target in TARGETS] if possible else []
     for combination in fitted:
         found[f"combination, against {combination.target}"] = combine.score(rows, combination)
@@ -50,35 +54,25 @@ def compare(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]], ra
         threshold = combine.threshold_at(rows[tune], values[tune], rate)
         opens = (values[test] > threshold) | judged["failed"].to_numpy(np.bool_)
         spoken[name] = (right & opens)[answerable].astype(float)
-        low, high = stats.auroc_interval(
-            values[test][right],
-            values[test][~answerable],
-            positive_clusters=units[right],
-            negative_clusters=units[~answerable],
-        )
+        sides = values[test][right], values[test][~answerable]
+        low, high = stats.auroc_interval(*sides, units[right], units[~answerable])
         lines.append(
-            {
-                "signal": name,
-                "threshold": threshold,
-                "answered": int((right & opens).sum()),
-                "answerable": int(answerable.sum()),
-                "misled": int((answerable & ~right & opens).sum()),
-                "false_recall": int((~answerable & opens).sum()),
-                "silent": int((~answerable).sum()),
-                "auroc": stats.auroc(values[test][right], values[test][~answerable]),
-                "auroc_low": low,
-                "auroc_high": high,
-                "aurc": stats.aurc(stats.risk_coverage(values[test], right)),
-            }
+            gates.counted(judged, opens[:, None])[COUNTED].assign(
+                threshold=threshold,
+                auroc=stats.auroc(*sides),
+                auroc_low=low,
+                auroc_high=high,
+                aurc=stats.aurc(values[test], right),
+            )
         )
-    table = pd.DataFrame(lines)
+    table = pd.concat(lines, ignore_index=True)
+    table.insert(0, "signal", list(looked_at))
+    table.insert(1, "threshold", table.pop("threshold"))
     gained = [found - spoken[BASE] for found in spoken.values()]
-    table["difference"] = [float(gain.mean()) if len(gain) else np.nan for gain in gained]
+    table["difference"] = [pd.Series(gain).mean() for gain in gained]
     intervals = [stats.paired_bootstrap(gain, units[answerable]) for gain in gained]
     table["low"], table["high"] = [low for low, _ in intervals], [high for _, high in intervals]
-    table["verdict"] = [
-        _verdict(*row) for row in zip(table["signal"], table["low"], table["high"], strict=True)
-    ]
+    table["verdict"] = [_verdict(row.signal, row.low, row.high) for row in table.itertuples()]
     return table
 
 
@@ -99,13 +93,13 @@ def curves(rows: pd.DataFrame, looked_at: Mapping[str, NDArray[np.float64]]) -> 
     """
     found = []
     test = (rows["half"] == "test").to_numpy()
+    failed = rows[test]["failed"].to_numpy(np.bool_)[:, None]
     for name, given in looked_at.items():
         values = given[test]
-        held = rows[test].assign(looked_at=values)
-        finite = np.unique(values[np.isfinite(values)])
-        table = gates.sweep_signal(held, "looked_at", [-np.inf, *finite.tolist()])
-        best = table[table["on_frontier"]].drop_duplicates(["answered", "false_recall"])
-        found.append(best.assign(signal=name))
+        thresholds = np.unique([-np.inf, *values[np.isfinite(values)]])
+        table = gates.counted(rows[test], (values[:, None] > thresholds) | failed)
+        best = table[gates.frontier(table["answered"], table["false_recall"])]
+        found.append(best.drop_duplicates(["answered", "false_recall"]).assign(signal=name))
     columns = ["signal", "answered", "false_recall", "answerable", "silent"]
     return pd.concat(found)[columns].sort_values(["signal", "false_recall"], ignore_index=True)
 
@@ -125,9 +119,8 @@ def at_budgets(curves: pd.DataFrame) -> pd.DataFrame:
 
 def budgets(silent: int) -> list[int]:
     """Numbers of false recalls worth a row of a table: close together where they are few."""
-    return sorted(
-        {most for most in (0, 1, 2, 3, 5, 8, 12, 18, 25, 35, 50, 70, 100) if most < silent} | {silent}
-    )
+    few = (0, 1, 2, 3, 5, 8, 12, 18, 25, 35, 50, 70, 100)
+    return [*(most for most in few if most < silent), silent]
 
 
 def described(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.DataFrame:
@@ -145,15 +138,10 @@ def described(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.D
             "fit": combine.score(tune, one),
             "crossed": combine.cross_validated(tune, one.features, one.target, units),
         }
-        parts = combine.separation(tune, given, units, target=one.target).set_index("signal")
-        crossed = parts.loc["crossed"]
-        flattered = {
-            "fit": parts.loc["fit", "auroc"],
-            "crossed": crossed["auroc"],
-            "low": crossed["low"],
-            "high": crossed["high"],
-        }
-        found.append(one.model_dump() | {"reversed": one.reversed} | flattered)
+        parts = combine.separation(tune, given, units, one.target).set_index("signal")
+        flattered = {"fit": parts.loc["fit", "auroc"], "crossed": parts.loc["crossed", "auroc"]}
+        flattered |= parts.loc["crossed", ["low", "high"]].to_dict()
+        found.append(asdict(one) | {"reversed": one.reversed} | flattered)
     return pd.DataFrame(found)
 
 
