@@ -114,6 +114,8 @@ class ChoiceConfig(Record):
     path: str = "hash"
     other: str = ""
     """Another path, to show what a borrowed gate does."""
+    signal: str = "margin"
+    """What the gate looks at, named before its numbers are seen."""
     max_false: Annotated[float, Field(gt=0, lt=1)] = 0.05
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.9
     sizes: tuple[Annotated[int, Field(ge=1)], ...] = (15, 60, 250, 1000)

@@ -97,11 +97,18 @@ def choose(
 
 
 def attempt(
-    fixture: Fixture, path: ReadPath, rows: pd.DataFrame, max_false: float, confidence: float
+    fixture: Fixture,
+    path: ReadPath,
+    rows: pd.DataFrame,
+    max_false: float,
+    confidence: float,
+    signal: str = "margin",
 ) -> tuple[Study | None, list[str]]:
     """The choice and what to say of it; None with the reason where no promise can be made."""
     try:
-        study = choose(fixture, path, max_false=max_false, confidence=confidence, rows=rows)
+        study = choose(
+            fixture, path, signal=signal, max_false=max_false, confidence=confidence, rows=rows
+        )
     except learn_then_test.RefusedError as error:
         return None, [f"refused: {error}"]
     return study, study.lines()
