@@ -10,7 +10,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-import jinja2
 import numpy as np
 import pandas as pd
 
@@ -68,13 +67,7 @@ class Page:
 
 def markdown(page: Page, results: Sequence[Result]) -> str:
     """The report as Markdown. Fixture texts are escaped: they can hold no table, link or HTML."""
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("recall_core"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    env = web.environment(autoescape=False)
     env.filters["md"] = lambda text: escape(clip(text))
     groups = [
         (title, said, [result for result in results if result.kind == kind])

@@ -89,13 +89,14 @@ def notebook(body: str, title: str, parameters: Sequence[tuple[str, str]]) -> st
     return template.render(title=title, body=body, parameters=parameters)
 
 
-def environment() -> jinja2.Environment:
-    """The templates of this package, for HTML: what they are given is escaped unless marked safe."""
+def environment(*, autoescape: bool = True) -> jinja2.Environment:
+    """The templates of this package: what they are given is escaped unless marked safe, or this is Markdown."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("recall_core"),
-        autoescape=True,
+        autoescape=autoescape,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
 
@@ -187,10 +188,10 @@ def _scrolling(parent: Element, table: Element, under: str) -> None:
                 cell.set("class", LOOKS.get(text, "text"))
         if at and any(map(SHARE.fullmatch, said)):
             head.set("class", "shares")
-        elif at and any(map(NUMBER.fullmatch, said)):
-            if all(NUMBER.fullmatch(text) or text in NO_NUMBER for text in said):
-                for cell in (head, *cells):
-                    cell.set("class", "number")
+        numbers = [text for text in said if NUMBER.fullmatch(text)]
+        if at and numbers and NO_NUMBER.issuperset(set(said) - set(numbers)):
+            for cell in (head, *cells):
+                cell.set("class", "number")
     if not _said(table[0]):
         table.remove(table[0])
 
