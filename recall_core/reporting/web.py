@@ -90,7 +90,7 @@ def notebook(body: str, title: str, parameters: Sequence[tuple[str, str]]) -> st
 
 
 def environment(*, autoescape: bool = True) -> jinja2.Environment:
-    """The templates of this package: what they are given is escaped unless marked safe, or this is Markdown."""
+    """The templates of this package: what they are given is escaped unless marked safe or Markdown."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("recall_core"),
         autoescape=autoescape,
