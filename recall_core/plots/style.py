@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+Look = dict[str, Any]
 STYLE = Path(__file__).parents[1] / "recall.mplstyle"
 COLOURS = {"right": "#0072B2", "wrong": "#E69F00", "silent": "#CC3311"}
 HATCHES = {"right": "", "wrong": "//", "silent": ".."}
@@ -72,13 +73,13 @@ def curve(ax: Axes, table: pd.DataFrame, label: str, colour: str, **look: Any) -
 
 def band(ax: Axes, table: pd.DataFrame, colour: str) -> None:
     """The interval of a `curve`. `table`: as `bands.frontier_band` gives it."""
-    sides = (table[name] for name in ("false_recall", "low", "high"))
-    ax.fill_between(*sides, step="post", color=colour, alpha=0.15, linewidth=0, label="95% band")
+    look: Look = {"step": "post", "color": colour, "alpha": 0.15, "linewidth": 0}
+    ax.fill_between(table["false_recall"], table["low"], table["high"], label="95% band", **look)
 
 
 def star(ax: Axes, at: tuple[float, float], label: str) -> None:
     """The setting that is configured."""
-    look: dict[str, Any] = {"color": GATE, "markeredgecolor": "white", "clip_on": False, "zorder": 4}
+    look: Look = {"color": GATE, "markeredgecolor": "white", "clip_on": False, "zorder": 4}
     ax.plot(*at, "*", markersize=15, label=label, **look)
 
 
