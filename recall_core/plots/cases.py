@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -56,25 +56,15 @@ def histogram(
     bottom = np.zeros(len(table))
     for name, values in groups.items():
         colour = style.COLOURS[name]
-        look: dict[str, Any] = {
-            "color": colour,
-            "hatch": style.HATCHES[name],
-            "edgecolor": "white",
-            "linewidth": 0.6,
-        }
+        look: style.Look = {"color": colour, "hatch": style.HATCHES[name], "edgecolor": "white"}
         label = f"{style.LABELS[name]} (n={len(values)})"
-        bars = ax.bar(table["left"], table[name], width, bottom, align="edge", label=label, **look)
+        bars = ax.bar(table["left"], table[name], width, bottom, align="edge", lw=0.6, label=label, **look)
         bottom += table[name].to_numpy()
         if len(rows) <= style.FEW:
             shown = [str(count) if count > 1 else "" for count in table[name]]
-            words: dict[str, Any] = {
-                "color": style.ON_BARS[name],
-                "fontsize": 8.5,
-                "weight": "bold",
-                "zorder": 3,
-            }
+            words: style.Look = {"color": style.ON_BARS[name], "fontsize": 8.5, "weight": "bold"}
             around = [withStroke(linewidth=3, foreground=colour)]
-            ax.bar_label(bars, shown, label_type="center", path_effects=around, **words)
+            ax.bar_label(bars, shown, label_type="center", path_effects=around, zorder=3, **words)
     if gate_at is not None:
         ax.axvline(gate_at, color=style.GATE, linestyle="--", linewidth=1.3, label=f"gate {gate_at:g}")
     ax.set_xlabel(style.QUANTITIES[quantity] + (f"; {left_out} not finite, not drawn" if left_out else ""))
@@ -99,7 +89,7 @@ def frontier(
         style.band(ax, band, style.COLOURS["right"])
     settings = sweep.drop_duplicates(["answered", "false_recall"]).sort_values("false_recall")
     best = settings[settings["on_frontier"]]
-    dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5, "markerfacecolor": "white"}
+    dots: style.Look = {"linestyle": "none", "marker": "o", "markersize": 5, "markerfacecolor": "white"}
     style.curve(ax, settings, "dominated", "#777777", **dots)
     style.curve(ax, best, "frontier", style.COLOURS["right"], marker="o", markersize=6)
     chosen = sweep[sweep["chosen"]].iloc[0]
@@ -148,7 +138,7 @@ def funnel(rows: pd.DataFrame, ax: Axes, k: int = 3) -> Axes:
     ax.barh(at, np.where(table["of"] > 0, 1.0, 0.0), 0.72, color=style.TRACK)
     fill = {**style.COLOURS, "quiet": style.PLAIN}
     for place, row in zip(at, table.itertuples(), strict=True):
-        look: dict[str, Any] = {"color": fill[row.outcome], "hatch": style.HATCHES.get(row.outcome, "")}
+        look: style.Look = {"color": fill[row.outcome], "hatch": style.HATCHES.get(row.outcome, "")}
         ax.barh(place, row.cases / max(row.of, 1), 0.72, edgecolor="white", linewidth=0, **look)
         said = f"{row.cases}/{row.of}" if row.of else "no cases"
         ax.text(1.02, place, said, va="center", fontsize=9.5, color="#222222")
@@ -171,19 +161,13 @@ def calibration(table: pd.DataFrame, ax: Axes) -> Axes:
 
     `table`: as `stats.reliability` gives it. On the diagonal, what is said is what happens.
     """
-    diagonal: dict[str, Any] = {"color": style.PLAIN, "linestyle": "--", "linewidth": 1}
+    diagonal: style.Look = {"color": style.PLAIN, "linestyle": "--", "linewidth": 1}
     ax.plot([0, 1], [0, 1], label="what it says is what happens", **diagonal)
     held = table[table["n"] > 0]
     bars = [held["share"] - held["low"], held["high"] - held["share"]] if len(held) else None
-    look: dict[str, Any] = {
-        "color": style.COLOURS["right"],
-        "ecolor": "#7fb4d6",
-        "elinewidth": 2.5,
-        "markersize": 6,
-    }
-    ax.errorbar(
-        held["confidence"], held["share"], bars, fmt="o", label="right, of the cases in the bin", **look
-    )
+    look: style.Look = {"color": style.COLOURS["right"], "ecolor": "#7fb4d6", "elinewidth": 2.5}
+    label = "right, of the cases in the bin"
+    ax.errorbar(held["confidence"], held["share"], bars, fmt="o", markersize=6, label=label, **look)
     for row in held.itertuples():
         style.say(ax, f"{row.hits}/{row.n}", (row.confidence, row.share), (7, -4))
     ax.set_xlim(-0.02, 1.08)

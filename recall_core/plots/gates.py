@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +64,7 @@ def grid_frontier(curve: pd.DataFrame, steps: pd.DataFrame, ax: Axes) -> Axes:
     """
     style.band(ax, curve, BEST)
     style.curve(ax, curve, "frontier of the grid", BEST)
-    dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgecolor": style.GATE}
+    dots: style.Look = {"linestyle": "none", "marker": "o", "markeredgecolor": style.GATE}
     style.curve(ax, steps.iloc[1:], "next steps", BEST, **dots)
     gate = steps.iloc[0]
     at = (gate["false_recall"], gate["answered"])
