@@ -72,7 +72,6 @@ JOURNEY = [
     "reporting.bands",
     "reporting.behind",
     "reporting.svg",
-    "reporting.web_tables",
     "reporting.web",
     "reporting.findings",
     "exploring.drafts",

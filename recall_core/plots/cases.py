@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -52,35 +52,19 @@ def histogram(
     groups = style.groups(rows, quantity)
     table = binned(rows, quantity, gate_at)
     left_out = sum(int((~np.isfinite(values)).sum()) for values in groups.values())
+    width = table["right_edge"] - table["left"]
     bottom = np.zeros(len(table))
     for name, values in groups.items():
-        counts = table[name].to_numpy()
-        bars = ax.bar(
-            table["left"],
-            counts,
-            width=table["right_edge"] - table["left"],
-            align="edge",
-            bottom=bottom,
-            color=style.COLOURS[name],
-            hatch=style.HATCHES[name],
-            edgecolor="white",
-            linewidth=0.6,
-            label=f"{style.LABELS[name]} (n={len(values)})",
-        )
-        bottom += counts
+        colour = style.COLOURS[name]
+        look: style.Look = {"color": colour, "hatch": style.HATCHES[name], "edgecolor": "white"}
+        label = f"{style.LABELS[name]} (n={len(values)})"
+        bars = ax.bar(table["left"], table[name], width, bottom, align="edge", lw=0.6, label=label, **look)
+        bottom += table[name].to_numpy()
         if len(rows) <= style.FEW:
-            shown = [str(count) if count > 1 else "" for count in counts]
-            around = [withStroke(linewidth=3, foreground=style.COLOURS[name])]
-            ax.bar_label(
-                bars,
-                shown,
-                label_type="center",
-                zorder=3,
-                fontsize=8.5,
-                weight="bold",
-                color=style.ON_BARS[name],
-                path_effects=around,
-            )
+            shown = [str(count) if count > 1 else "" for count in table[name]]
+            words: style.Look = {"color": style.ON_BARS[name], "fontsize": 8.5, "weight": "bold"}
+            around = [withStroke(linewidth=3, foreground=colour)]
+            ax.bar_label(bars, shown, label_type="center", path_effects=around, zorder=3, **words)
     if gate_at is not None:
         ax.axvline(gate_at, color=style.GATE, linestyle="--", linewidth=1.3, label=f"gate {gate_at:g}")
     ax.set_xlabel(style.QUANTITIES[quantity] + (f"; {left_out} not finite, not drawn" if left_out else ""))
@@ -95,61 +79,34 @@ def histogram(
 
 
 def frontier(
-    sweep: pd.DataFrame,
-    ax: Axes,
-    knob: Literal["min_score", "delta"],
-    band: pd.DataFrame | None = None,
+    sweep: pd.DataFrame, ax: Axes, knob: Literal["min_score", "delta"], band: pd.DataFrame | None = None
 ) -> Axes:
     """False recalls against answered, a point a setting; the frontier is a line, the chosen point named.
 
     `band`: as `bands.frontier_band` gives it.
     """
     if band is not None:
-        ax.fill_between(
-            band["false_recall"],
-            band["low"],
-            band["high"],
-            step="post",
-            color=style.COLOURS["right"],
-            alpha=0.13,
-            linewidth=0,
-            label="95% band",
-        )
+        style.band(ax, band, style.COLOURS["right"])
     settings = sweep.drop_duplicates(["answered", "false_recall"]).sort_values("false_recall")
     best = settings[settings["on_frontier"]]
-    _dots(ax, settings, "dominated", linestyle="none", markersize=5, markerfacecolor="white", color="#777777")
-    _dots(ax, best, "frontier", drawstyle="steps-post", markersize=6, color=style.COLOURS["right"])
+    dots: style.Look = {"linestyle": "none", "marker": "o", "markersize": 5, "markerfacecolor": "white"}
+    style.curve(ax, settings, "dominated", "#777777", **dots)
+    style.curve(ax, best, "frontier", style.COLOURS["right"], marker="o", markersize=6)
     chosen = sweep[sweep["chosen"]].iloc[0]
     at = (chosen["false_recall"], chosen["answered"])
-    for _, setting in best.iterrows():
+    for setting in best.to_dict("records"):
         point = (setting["false_recall"], setting["answered"])
         if point != at:
             style.say(ax, f"{setting[knob]:g}", point, (5, 5), color="#444444")
-    ax.plot(
-        *at,
-        linestyle="none",
-        marker="*",
-        markersize=15,
-        color=style.GATE,
-        markeredgecolor="white",
-        label=f"chosen: {knob} {chosen[knob]:g}",
-    )
-    answerable, silent = int(chosen["answerable"]), int(chosen["silent"])
-    right = at[0] > 0.6 * max(silent, 1)
-    style.say(ax, f"{knob} {chosen[knob]:g}", at, (-8 if right else 8, -13), weight="bold", end=right)
-    ax.set_xlabel(f"false recalls, of {silent} that must stay silent (fewer is better)")
-    ax.set_ylabel(f"answered, of {answerable}")
+    named = f"{knob} {chosen[knob]:g}"
+    style.star(ax, at, f"chosen: {named}")
+    width = max(int(chosen["silent"]), 1)
+    style.say(ax, named, at, (-8 if at[0] > 0.6 * width else 8, -13), weight="bold")
     highest = max(int(sweep["answered"].max()), 1, *([] if band is None else [band["high"].max()]))
-    ax.set_xlim(-0.05 * max(silent, 1), 1.08 * max(silent, 1))
+    ax.set_xlim(-0.05 * width, 1.08 * width)
     ax.set_ylim(-0.12 * highest, 1.12 * highest)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    style.legend(ax, 4 if band is not None else 3)
+    style.cost_axes(ax, sweep, 3 if band is None else 4)
     return ax
-
-
-def _dots(ax: Axes, settings: pd.DataFrame, label: str, **look: Any) -> None:
-    ax.plot(settings["false_recall"], settings["answered"], marker="o", label=label, **look)
 
 
 def steps(rows: pd.DataFrame, k: int = 3) -> pd.DataFrame:
@@ -178,18 +135,15 @@ def funnel(rows: pd.DataFrame, ax: Axes, k: int = 3) -> Axes:
     """
     table = steps(rows, k)
     at = np.array([0, 1, 2, 3, 4.6, 5.6])
-    whole = table["of"].clip(lower=1)
     ax.barh(at, np.where(table["of"] > 0, 1.0, 0.0), 0.72, color=style.TRACK)
     fill = {**style.COLOURS, "quiet": style.PLAIN}
-    for place, (_, row), n in zip(at, table.iterrows(), whole, strict=True):
-        hatch = style.HATCHES.get(row["outcome"], "")
-        share = row["cases"] / n
-        ax.barh(place, share, 0.72, color=fill[row["outcome"]], hatch=hatch, edgecolor="white", linewidth=0)
-        said = f"{row['cases']}/{row['of']}" if row["of"] else "no cases"
+    for place, row in zip(at, table.itertuples(), strict=True):
+        look: style.Look = {"color": fill[row.outcome], "hatch": style.HATCHES.get(row.outcome, "")}
+        ax.barh(place, row.cases / max(row.of, 1), 0.72, edgecolor="white", linewidth=0, **look)
+        said = f"{row.cases}/{row.of}" if row.of else "no cases"
         ax.text(1.02, place, said, va="center", fontsize=9.5, color="#222222")
     ax.set_yticks(at, list(table["step"]))
     ax.tick_params(axis="y", length=0)
-    ax.invert_yaxis()
     ax.set_xlim(0, 1.16)
     ax.set_xticks(np.linspace(0, 1, 5))
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -207,23 +161,13 @@ def calibration(table: pd.DataFrame, ax: Axes) -> Axes:
 
     `table`: as `stats.reliability` gives it. On the diagonal, what is said is what happens.
     """
-    ax.plot(
-        [0, 1], [0, 1], color=style.PLAIN, linestyle="--", linewidth=1, label="what it says is what happens"
-    )
+    diagonal: style.Look = {"color": style.PLAIN, "linestyle": "--", "linewidth": 1}
+    ax.plot([0, 1], [0, 1], label="what it says is what happens", **diagonal)
     held = table[table["n"] > 0]
-    middle = held["share"].to_numpy(np.float64)
-    bars = np.abs(held[["low", "high"]].to_numpy(np.float64).T - middle)
-    ax.errorbar(
-        held["confidence"],
-        middle,
-        yerr=bars if len(held) else None,
-        fmt="o",
-        markersize=6,
-        color=style.COLOURS["right"],
-        ecolor="#7fb4d6",
-        elinewidth=2.5,
-        label="right, of the cases in the bin",
-    )
+    bars = [held["share"] - held["low"], held["high"] - held["share"]] if len(held) else None
+    look: style.Look = {"color": style.COLOURS["right"], "ecolor": "#7fb4d6", "elinewidth": 2.5}
+    label = "right, of the cases in the bin"
+    ax.errorbar(held["confidence"], held["share"], bars, fmt="o", markersize=6, label=label, **look)
     for row in held.itertuples():
         style.say(ax, f"{row.hits}/{row.n}", (row.confidence, row.share), (7, -4))
     ax.set_xlim(-0.02, 1.08)

@@ -25,16 +25,9 @@ def strips(runs: dict[str, pd.DataFrame], ax: Axes, quantity: Literal["top1", "m
             finite = np.sort(values[np.isfinite(values)])
             height = at + 0.27 * (offset - 1)
             spread = 0.08 * np.sin(2.4 * np.arange(len(finite)))
-            ax.scatter(
-                finite,
-                height + spread,
-                s=16,
-                color=style.COLOURS[group],
-                marker=style.MARKERS[group],
-                alpha=0.75,
-                linewidths=0,
-                label=style.LABELS[group] if at == 0 else None,
-            )
+            look: style.Look = {"color": style.COLOURS[group], "marker": style.MARKERS[group]}
+            label = style.LABELS[group] if at == 0 else None
+            ax.scatter(finite, height + spread, s=16, alpha=0.75, linewidths=0, label=label, **look)
             if len(finite):
                 middle = float(np.median(finite))
                 ax.plot([middle, middle], [height - 0.12, height + 0.12], color=style.GATE, linewidth=1.6)

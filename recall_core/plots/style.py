@@ -7,13 +7,16 @@ says the same a second time. What is no outcome has a colour of its own.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+Look = dict[str, Any]
 STYLE = Path(__file__).parents[1] / "recall.mplstyle"
 COLOURS = {"right": "#0072B2", "wrong": "#E69F00", "silent": "#CC3311"}
 HATCHES = {"right": "", "wrong": "//", "silent": ".."}
@@ -52,24 +55,38 @@ def legend(ax: Axes, columns: int) -> None:
     ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=columns)
 
 
-def say(
-    ax: Axes,
-    text: str,
-    at: tuple[float, float],
-    offset: tuple[float, float],
-    *,
-    end: bool = False,
-    **look: object,
-) -> None:
-    """A few words beside a point, `offset` points away; `end`: they end there."""
-    ax.annotate(
-        text,
-        at,
-        xytext=offset,
-        textcoords="offset points",
-        ha="right" if end else "left",
-        **{"fontsize": 8.5, "color": GATE, **look},  # type: ignore[arg-type]
-    )
+def cost_axes(ax: Axes, counts: pd.DataFrame, columns: int) -> None:
+    """Axes of false recalls against answered. `counts`: with the totals `answerable` and `silent`."""
+    answerable, silent = counts[["answerable", "silent"]].iloc[0].astype(int)
+    ax.set_xlabel(f"false recalls, of {silent} that must stay silent (fewer is better)")
+    ax.set_ylabel(f"answered, of {answerable}")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    legend(ax, columns)
+
+
+def curve(ax: Axes, table: pd.DataFrame, label: str, colour: str, **look: Any) -> None:
+    """The most that is answered at so many false recalls, in steps."""
+    look = {"drawstyle": "steps-post", "color": colour, **look}
+    ax.plot(table["false_recall"], table["answered"], label=label, **look)
+
+
+def band(ax: Axes, table: pd.DataFrame, colour: str) -> None:
+    """The interval of a `curve`. `table`: as `bands.frontier_band` gives it."""
+    look: Look = {"step": "post", "color": colour, "alpha": 0.15, "linewidth": 0}
+    ax.fill_between(table["false_recall"], table["low"], table["high"], label="95% band", **look)
+
+
+def star(ax: Axes, at: tuple[float, float], label: str) -> None:
+    """The setting that is configured."""
+    look: Look = {"color": GATE, "markeredgecolor": "white", "clip_on": False, "zorder": 4}
+    ax.plot(*at, "*", markersize=15, label=label, **look)
+
+
+def say(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **look: Any) -> None:
+    """A few words beside a point, `offset` points away; with a negative one they end there."""
+    look = {"fontsize": 8.5, "color": GATE, "ha": "right" if offset[0] < 0 else "left", **look}
+    ax.annotate(text, at, xytext=offset, textcoords="offset points", **look)
 
 
 def name_sides(ax: Axes, gate_at: float) -> None:
@@ -78,6 +95,6 @@ def name_sides(ax: Axes, gate_at: float) -> None:
     place = (gate_at - low) / (high - low)
     top = ax.get_ylim()[1]
     if place > 0.2:
-        say(ax, "quiet ◂", (gate_at, top), (-5, -9), end=True)
+        say(ax, "quiet ◂", (gate_at, top), (-5, -9))
     if place < 0.8:
         say(ax, "▸ spoken", (gate_at, top), (5, -9))

@@ -39,13 +39,10 @@ def frontier_band(
     spoken = _counts(false, resamples, rng)
     silent = false.shape[1]
     allowed = np.unique(np.linspace(0, silent, min(silent, POINTS) + 1).round().astype(int))
+    best = np.array([np.where(spoken <= most, answered, 0).max(axis=1) for most in allowed])
     tail = (1 - confidence) / 2
-    found = []
-    for most in allowed:
-        best = np.where(spoken <= most, answered, 0).max(axis=1)
-        drawn = np.quantile(best[1:], [tail, 1 - tail])
-        found.append((int(most), int(best[0]), float(drawn[0]), float(drawn[1])))
-    return pd.DataFrame(found, columns=["false_recall", "answered", "low", "high"])
+    low, high = np.quantile(best[:, 1:], [tail, 1 - tail], axis=1)
+    return pd.DataFrame({"false_recall": allowed, "answered": best[:, 0], "low": low, "high": high})
 
 
 def _counts(hits: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:

@@ -50,41 +50,23 @@ def _frontier(result: Result) -> pd.DataFrame:
     for (false, answered), same in sweep.groupby(["false_recall", "answered"], sort=True):
         low, high = (band[side].get(false, np.nan) for side in ("low", "high"))
         on = bool(same["on_frontier"].iloc[0])
-        points.append(
-            {
-                "delta": ", ".join(f"{delta:g}" for delta in same["delta"]),
-                "false recalls": f"{false}",
-                "answered": f"{answered}",
-                "95% band of the frontier": f"{low:.0f} to {high:.0f}" if on and low == low else "",
-                "": " and ".join(["frontier"] * on + ["chosen"] * bool(same["chosen"].any())),
-            }
-        )
-    return pd.DataFrame(points)
-
-
-def _funnel(result: Result) -> pd.DataFrame:
-    steps = plots.steps(result.rows, result.top_k)
-    return pd.DataFrame(
-        {"step": steps["step"], "cases": steps["cases"].astype(str), "of": steps["of"].astype(str)}
-    )
+        deltas = ", ".join(f"{delta:g}" for delta in same["delta"])
+        interval = f"{low:.0f} to {high:.0f}" if on and low == low else ""
+        marks = " and ".join(["frontier"] * on + ["chosen"] * bool(same["chosen"].any()))
+        points.append((deltas, str(false), str(answered), interval, marks))
+    names = ["delta", "false recalls", "answered", "95% band of the frontier", ""]
+    return pd.DataFrame(points, columns=names)
 
 
 def _strips(results: Sequence[Result], quantity: str) -> pd.DataFrame:
     rows = []
     for result in results:
         for name, values in plots.groups(result.rows, quantity).items():
-            finite = values[np.isfinite(values)]
-            quartiles = np.quantile(finite, [0, 0.25, 0.5, 0.75, 1]) if len(finite) else [np.nan] * 5
-            cells = dict(zip(["least", "25%", "median", "75%", "most"], map(_said, quartiles), strict=True))
-            rows.append(
-                {
-                    "path": result.path,
-                    "outcome": plots.LABELS[name],
-                    "drawn": str(len(finite)),
-                    **cells,
-                }
-            )
-    return pd.DataFrame(rows)
+            about = pd.Series(values[np.isfinite(values)]).describe()
+            cells = map(_said, about[["min", "25%", "50%", "75%", "max"]])
+            rows.append((result.path, plots.LABELS[name], f"{about['count']:.0f}", *cells))
+    columns = ["path", "outcome", "drawn", "least", "25%", "median", "75%", "most"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _said(value: object) -> str:
@@ -98,5 +80,5 @@ OF_A_RUN: dict[str, Callable[[Result], pd.DataFrame]] = {
     "scores": lambda result: _histogram(result, "top1", result.min_score),
     "margins": lambda result: _histogram(result, "margin", result.delta),
     "frontier": _frontier,
-    "funnel": _funnel,
+    "funnel": lambda result: plots.steps(result.rows, result.top_k)[["step", "cases", "of"]].astype(str),
 }

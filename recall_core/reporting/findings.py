@@ -68,8 +68,10 @@ def dominance(table: pd.DataFrame, knob: str) -> str:
     """One sentence on how the configured setting stands to the others of its sweep."""
     chosen = table[table["chosen"]].iloc[0]
     named = f"{knob} {chosen[knob]:g}"
-    beats = _listed(table[table["beats_chosen"]], knob)
-    beaten = _listed(table[table["beaten_by_chosen"]], knob)
+    beats, beaten = (
+        ", ".join(f"{value:g}" for value in table.loc[table[how], knob])
+        for how in ("beats_chosen", "beaten_by_chosen")
+    )
     if beats:
         return (
             f"The configured {named} is dominated by {knob} {beats}: "
@@ -99,10 +101,6 @@ def needed(table: pd.DataFrame) -> str:
         f"{said} To tell {false}/{silent} from the next lower {int(fewer.max())}/{silent} takes {cases} "
         "silent cases (exact McNemar, power 80%)."
     )
-
-
-def _listed(table: pd.DataFrame, knob: str) -> str:
-    return ", ".join(f"{value:g}" for value in table[knob])
 
 
 def _failed(result: Result, _: dict[str, str]) -> Iterator[Said]:
@@ -155,19 +153,15 @@ def _overlap(result: Result, _: dict[str, str]) -> Iterator[Said]:
         right, silent = result.spread_of(quantity, "right"), result.spread_of(quantity, "silent")
         if not right["n"] or not silent["n"]:
             continue
-        if right["min"] <= silent["max"]:
-            yield Said(
-                f"The {named} cannot separate a real recall from a false one",
-                f"Right-first cases start at {named} {right['min']:.3f}; cases that must stay silent reach "
-                f"{silent['max']:.3f}. The two ranges overlap, so no {knob} keeps every right answer and "
-                "rejects every false one.",
-            )
-        else:
-            yield Said(
-                f"The {named} separates real recalls from false ones on this fixture",
-                f"Right-first cases start at {named} {right['min']:.3f}; cases that must stay silent end at "
-                f"{silent['max']:.3f}.",
-            )
+        overlap = right["min"] <= silent["max"]
+        ends = f"; cases that must stay silent {'reach' if overlap else 'end at'} {silent['max']:.3f}."
+        more = f" The two ranges overlap, so no {knob} keeps every right answer and rejects every false one."
+        yield Said(
+            f"The {named} cannot separate a real recall from a false one"
+            if overlap
+            else f"The {named} separates real recalls from false ones on this fixture",
+            f"Right-first cases start at {named} {right['min']:.3f}{ends}{more * bool(overlap)}",
+        )
 
 
 def _floor_idle(result: Result, _: dict[str, str]) -> Iterator[Said]:
@@ -208,16 +202,13 @@ def _hubs(result: Result, texts: dict[str, str]) -> Iterator[Said]:
     for row in result.rows.itertuples():
         if len(row.ids) and row.ids[0] not in row.expected:
             asked[row.ids[0]].append(row.query)
-    hubs = sorted(
-        ((id_, queries) for id_, queries in asked.items() if len(queries) >= HUB_CASES),
-        key=lambda hub: (-len(hub[1]), hub[0]),
-    )
-    for id_, queries in hubs:
-        yield Said(
-            f"One memory comes out on top of {len(queries)} unrelated questions",
-            f"{id_} draws questions that it does not answer:",
-            (f"the memory: “{texts[id_]}”", *(f"asked: “{query}”" for query in queries)),
-        )
+    for id_, queries in sorted(asked.items(), key=lambda hub: (-len(hub[1]), hub[0])):
+        if len(queries) >= HUB_CASES:
+            yield Said(
+                f"One memory comes out on top of {len(queries)} unrelated questions",
+                f"{id_} draws questions that it does not answer:",
+                (f"the memory: “{texts[id_]}”", *(f"asked: “{query}”" for query in queries)),
+            )
 
 
 def _number(value: float) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
-import jinja2
 import numpy as np
 import pandas as pd
 
@@ -24,10 +24,7 @@ KINDS = {
         "Paths with a model",
         "What a deployed memory would do. Compare these columns with each other only.",
     ),
-    "keyword": (
-        "Words alone",
-        "No model: the same numbers on every machine.",
-    ),
+    "keyword": ("Words alone", "No model: the same numbers on every machine."),
     "hash": (
         "The lexical ratchet",
         "The hash embedder sees spelling, not meaning. It needs no model file and gives the same numbers on "
@@ -68,30 +65,18 @@ class Page:
 
 def markdown(page: Page, results: Sequence[Result]) -> str:
     """The report as Markdown. Fixture texts are escaped: they can hold no table, link or HTML."""
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("recall_core"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    env = web.environment(autoescape=False)
     env.filters["md"] = lambda text: escape(clip(text))
-    groups = [
-        (title, said, [result for result in results if result.kind == kind])
-        for kind, (title, said) in KINDS.items()
-    ]
-    results = [result for _, _, group in groups for result in group]
+    kinds = list(KINDS)
+    results = sorted(results, key=lambda result: kinds.index(result.kind))
+    groups = [(*KINDS[kind], list(group)) for kind, group in groupby(results, lambda result: result.kind)]
     text = env.get_template("report.md.j2").render(
         page=page,
         results=results,
-        groups=[group for group in groups if group[2]],
-        headline=findings.headline,
+        groups=groups,
+        said=findings,
         table=results_table,
         sweep=sweep_lines,
-        dominance=findings.dominance,
-        needed=findings.needed,
-        findings=findings.findings,
-        caveats=findings.caveats,
         number=_number,
         share=share,
         points=_points,
@@ -122,22 +107,25 @@ def results_table(results: Sequence[Result]) -> list[list[str]]:
         "false_recall": "false recall, of those that must stay silent",
         "passed": "cases passed",
     }
-    rows = [
-        [title, *(share(*result.counted(metric)) for result in results)] for metric, title in named.items()
-    ]
+    counted = [(title, metric, "all") for metric, title in named.items()]
     slices = list(dict.fromkeys(part for result in results for part in result.summary["slice"]))
     for part in slices[1:]:
         title = f"passed, {part.removeprefix('lang=')}" + (" cases" if part == "hard" else "")
-        rows.append([title, *(share(*result.counted("passed", part)) for result in results)])
+        counted.append((title, "passed", part))
+    if any(result.counted("failed")[0] for result in results):
+        counted.append(("searches that failed", "failed", "all"))
+    rows = [
+        [title, *(share(*result.counted(metric, part)) for result in results)]
+        for title, metric, part in counted
+    ]
     for quantity, what, digits in (("top1", "top-1 score", 3), ("margin", "margin", 4)):
         for group, when in (("right", "right first"), ("silent", "must stay silent")):
             cells = [_spread(result.spread_of(quantity, group), digits) for result in results]
             rows.append([f"{what}, {when}: min / median / max", *cells])
     for quantity, what in (("embed_ms", "embedding"), ("search_ms", "search")):
-        cells = [_latency(result.spread_of(quantity)) for result in results]
+        found = [result.spread_of(quantity)[["median", "p95", "max"]] for result in results]
+        cells = [" / ".join(f"{value:.2f}" for value in one) + " ms" for one in found]
         rows.append([f"latency of {what}: p50 / p95 / max", *cells])
-    if any(result.counted("failed")[0] for result in results):
-        rows.append(["searches that failed", *(share(*result.counted("failed")) for result in results)])
     return rows
 
 
@@ -149,25 +137,17 @@ def sweep_lines(table: pd.DataFrame, knob: str) -> list[str]:
     for _, block in table.groupby(blocks):
         first, last = block.iloc[0], block.iloc[-1]
         setting = f"{first[knob]:.3f}" + (f" to {last[knob]:.3f}" if len(block) > 1 else "")
-        answered, false = int(first["answered"]), int(first["false_recall"])
-        answerable, silent = int(first["answerable"]), int(first["silent"])
-        marks = ("   <- chosen" if first["chosen"] else "") + (
-            "   * frontier" if first["on_frontier"] else ""
-        )
-        lines.append(
-            f"{knob} {setting + ':':<16} answered {_counted(answered, answerable):<21}"
-            f"  false recall {_counted(false, silent)}{marks}"
-        )
+        answered = _counted(first["answered"], first["answerable"])
+        false = _counted(first["false_recall"], first["silent"])
+        marks = "   <- chosen" * bool(first["chosen"]) + "   * frontier" * bool(first["on_frontier"])
+        lines.append(f"{knob} {setting + ':':<16} answered {answered:<21}  false recall {false}{marks}")
     return lines
 
 
 def clean(text: str) -> str:
     """Text as one line, without control characters and direction overrides."""
-    shown = "".join(
-        char if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn") or char == "\u200d" else " "
-        for char in text
-    )
-    return re.sub(r"\s+", " ", shown).strip()
+    shown = (" " if unicodedata.category(char)[0] == "C" and char != "\u200d" else char for char in text)
+    return " ".join("".join(shown).split())
 
 
 def escape(text: str) -> str:
@@ -186,9 +166,8 @@ def _numbers(page: Page, results: Sequence[Result], job: str, file: str) -> str:
     table = behind.table(job, file, results, page.tables)
     if table is None or table.empty:
         return ""
-    rows = [[escape(cell) for cell in row] for row in [list(table.columns), *table.values.tolist()]]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+    rows = [["---"] * len(table.columns), *table.map(escape).values.tolist()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [map(escape, table.columns), *rows])
 
 
 def _spread(found: pd.Series[float], digits: int) -> str:
@@ -197,14 +176,10 @@ def _spread(found: pd.Series[float], digits: int) -> str:
     return " / ".join(f"{found[name]:.{digits}f}" for name in ("min", "median", "max"))
 
 
-def _latency(found: pd.Series[float]) -> str:
-    return " / ".join(f"{found[name]:.2f}" for name in ("median", "p95", "max")) + " ms"
-
-
 def _counted(hits: int, n: int) -> str:
     if not n:
         return "no cases"
-    low, high = wilson(hits, n)
+    low, high = wilson(int(hits), int(n))
     return f"{hits}/{n} ({hits / n:.0%}) [{100 * low:.0f}, {100 * high:.0f}]"
 
 

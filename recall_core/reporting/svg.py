@@ -33,9 +33,8 @@ def inline(draw: Callable[[Axes], object], alt: str, key: str, inches: tuple[flo
         held = StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(held, format="svg", transparent=True, metadata=nothing)
-    drawn = held.getvalue()
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", held.getvalue(), flags=re.DOTALL)
     drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{key}-", drawn)
     for colour, name in SCHEME.items():
         drawn = re.sub(colour, f"var(--{name})", drawn, flags=re.IGNORECASE)
