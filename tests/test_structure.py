@@ -60,7 +60,6 @@ JOURNEY = [
     "choosing.gate_study",
     "choosing.grid_study",
     "comparison",
-    "past.shape",
     "past.history",
     "past.trend",
     "past.changes",
