@@ -18,11 +18,8 @@ def check(settings: config.Config, fixture: Fixture) -> None:
     metrics = scoring.metric_names(sorted({1, settings.top_k}))
     slices = ["all", "hard", *sorted({f"lang={case.lang}" for case in fixture.cases})]
     for floor in settings.floors:
-        for value, known in (
-            (floor.path, settings.measure),
-            (floor.metric, metrics),
-            (floor.slice, slices),
-        ):
+        asked = {floor.path: settings.measure, floor.metric: metrics, floor.slice: slices}
+        for value, known in asked.items():
             if value not in known:
                 raise ConfigError(
                     f"{config.NAME}: a floor on {value!r}, which this night does not measure; "
@@ -33,28 +30,27 @@ def check(settings: config.Config, fixture: Fixture) -> None:
 def judged(floors: Sequence[config.Floor], results: Sequence[Result]) -> list[Verdict]:
     """A verdict a floor. A floor whose path has no results is missing."""
     by_name = {result.path: result for result in results}
-    return [_judged(floor, by_name.get(floor.path)) for floor in floors]
+    found = []
+    for floor in floors:
+        what = floor.metric + ("" if floor.slice == "all" else f" of {floor.slice}")
+        state, said = _held(floor, by_name.get(floor.path))
+        found.append(Verdict("floor", floor.path, what, state, f"{floor.path}, {what}: {said}"))
+    return found
 
 
-def _judged(floor: config.Floor, result: Result | None) -> Verdict:
-    what = floor.metric + ("" if floor.slice == "all" else f" of {floor.slice}")
-    bound = floor.min if floor.min is not None else floor.max or 0.0
-    wanted = f"wanted at {'least' if floor.min is not None else 'most'} {bound:.2%}"
-
-    def verdict(state: State, said: str) -> Verdict:
-        return Verdict("floor", floor.path, what, state, f"{floor.path}, {what}: {said}")
-
+def _held(floor: config.Floor, result: Result | None) -> tuple[State, str]:
+    least = floor.min is not None
+    bound = (floor.min if least else floor.max) or 0.0
+    wanted = f"wanted at {'least' if least else 'most'} {bound:.2%}"
     if result is None:
-        return verdict("missing", f"{wanted}, and there is no result")
+        return "missing", f"{wanted}, and there is no result"
     hits, n = result.counted(floor.metric, floor.slice)
     if not n:
-        return verdict("broken", f"{wanted}, and the fixture has no such case")
-    low = floor.min is not None and hits < bound * n - 1e-9
-    high = floor.max is not None and hits > bound * n + 1e-9
-    if not (low or high):
-        return verdict("holds", f"{share(hits, n)}, {wanted}")
-    by = f"{100 * abs(hits / n - bound):.1f} points {'below' if low else 'above'}"
-    return verdict("broken", f"{share(hits, n)}, {wanted}; {by}")
+        return "broken", f"{wanted}, and the fixture has no such case"
+    if (hits < bound * n - 1e-9) if least else (hits > bound * n + 1e-9):
+        by = f"{100 * abs(hits / n - bound):.1f} points {'below' if least else 'above'}"
+        return "broken", f"{share(hits, n)}, {wanted}; {by}"
+    return "holds", f"{share(hits, n)}, {wanted}"
 
 
 def judged_pages(settings: config.PagesConfig, tables: Mapping[str, pd.DataFrame] | None) -> list[Verdict]:
@@ -67,23 +63,20 @@ def judged_pages(settings: config.PagesConfig, tables: Mapping[str, pd.DataFrame
     if tables is None:
         return [Verdict("floor", "pages", metric, "missing", f"pages, {metric}: there is no result")]
     found = []
+
+    def demand(what: str, holds: bool, said: str, lost: str) -> None:
+        found.append(Verdict("floor", "pages", what, "holds" if holds else "broken", f"pages{said}{lost}"))
+
     for row in tables["held_to"].itertuples():
-        low = row.hits < settings.floor * row.n - 1e-9
-        said = f"pages, {row.path} {metric}: {share(row.hits, row.n)}, wanted at least {settings.floor:.1%}"
-        state: State = "broken" if low else "holds"
-        lost = f"; lost: {row.lost}" if low else ""
-        found.append(Verdict("floor", "pages", f"{metric}, {row.path}", state, said + lost))
-    if settings.below_first:
-        return found
-    hits = tables["paths"].set_index("path")["hits"]
-    first = settings.paths[0]
-    for name in settings.paths[1:]:
-        said = f"pages: {name} finds {hits[name]}, {first} {hits[first]}"
-        state = "broken" if hits[name] < hits[first] else "holds"
-        below = tables["below"]
-        if state == "broken":
-            said += (
-                f"; found by {first} and lost by {name}: {' '.join(below[below['path'] == name]['case_id'])}"
-            )
-        found.append(Verdict("floor", "pages", f"{name} not below {first}", state, said))
+        said = f", {row.path} {metric}: {share(row.hits, row.n)}, wanted at least {settings.floor:.1%}"
+        holds = row.hits >= settings.floor * row.n - 1e-9
+        demand(f"{metric}, {row.path}", holds, said, "" if holds else f"; lost: {row.lost}")
+    hits, below = tables["paths"].set_index("path")["hits"], tables["below"]
+    first, *others = settings.paths
+    for name in others if not settings.below_first else ():
+        said, lost = f": {name} finds {hits[name]}, {first} {hits[first]}", ""
+        if hits[name] < hits[first]:
+            lost = f"; found by {first} and lost by {name}: "
+            lost += " ".join(below.loc[below["path"] == name, "case_id"])
+        demand(f"{name} not below {first}", not lost, said, lost)
     return found

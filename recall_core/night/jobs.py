@@ -79,33 +79,20 @@ def chosen(settings: config.Config, root: Path, only: Sequence[str]) -> list[Job
 
 def planned(settings: config.Config, root: Path) -> list[Job]:
     """The jobs of a night, in the order of the report."""
-    jobs = [_notes(settings, root, name) for name in settings.measure]
+    common = {"fixture": settings.fixture, "top_k": settings.top_k}
+    jobs = []
+    for name in settings.measure:
+        gate = catalogue.gate_of(name, root, settings)
+        given = {"path": name, "min_score": gate.min_score, "delta": gate.delta}
+        jobs.append(Job(name, NOTES, "notes", common | given))
     known = catalogue.names(root)
     if compared := [name for name in settings.measure if name in known and name != "hash"]:
-        jobs.append(_embedders(settings, compared))
+        jobs.append(Job("embedders", EMBEDDERS, "embedders", common | {"embedders": compared}))
     if pages := settings.pages:
         parameters = {"fixture": pages.fixture, "paths": list(pages.paths), "top_k": pages.top_k}
         jobs.append(Job("pages", PAGES, "pages", parameters))
     for at, choice in enumerate(settings.choice, 1):
-        jobs.append(_gates(settings, root, choice, "gates" if at == 1 else f"gates-{at}"))
+        gate = catalogue.gate_of(choice.path, root, settings)
+        given = {"min_score": gate.min_score, "delta": gate.delta or 0.0, "sizes": list(choice.sizes)}
+        jobs.append(Job("gates" if at == 1 else f"gates-{at}", GATES, "gates", choice.model_dump() | given))
     return jobs
-
-
-def _notes(settings: config.Config, root: Path, name: str) -> Job:
-    gate = catalogue.gate_of(name, root, settings)
-    parameters = {"path": name, "min_score": gate.min_score, "delta": gate.delta}
-    return Job(name, NOTES, "notes", _common(settings) | parameters)
-
-
-def _embedders(settings: config.Config, compared: Sequence[str]) -> Job:
-    return Job("embedders", EMBEDDERS, "embedders", _common(settings) | {"embedders": list(compared)})
-
-
-def _gates(settings: config.Config, root: Path, choice: config.ChoiceConfig, name: str) -> Job:
-    gate = catalogue.gate_of(choice.path, root, settings)
-    parameters = choice.model_dump() | {"min_score": gate.min_score, "delta": gate.delta or 0.0}
-    return Job(name, GATES, "gates", parameters | {"sizes": list(choice.sizes)})
-
-
-def _common(settings: config.Config) -> dict[str, Any]:
-    return {"fixture": settings.fixture, "top_k": settings.top_k}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -32,36 +33,29 @@ def headline(verdicts: Sequence[Verdict]) -> str:
     failed = [one for one in verdicts if one.group == "notebook" and one.state != "holds"]
     held = [one for one in verdicts if one.group != "notebook"]
     broken = sum(one.state != "holds" for one in held)
-    said = [f"{len(failed)} notebook(s) without results"] if failed else []
-    if not held:
-        return "; ".join([*said, "no floors are set"])
-    return "; ".join([*said, f"{broken} of {len(held)} broken" if broken else f"all {len(held)} hold"])
+    floors = f"{broken} of {len(held)} broken" if broken else f"all {len(held)} hold"
+    said = [f"{len(failed)} notebook(s) without results"] * bool(failed)
+    return "; ".join([*said, floors if held else "no floors are set"])
 
 
 def junit(verdicts: Sequence[Verdict], day: date) -> str:
     """JUnit XML, as CI servers read it: a broken demand is a failure, a missing measurement an error."""
-    suite = ElementTree.Element(
+    suites = ElementTree.Element("testsuites")
+    count = Counter(one.state for one in verdicts)
+    about = {"tests": len(verdicts), "failures": count["broken"], "errors": count["missing"], "skipped": 0}
+    suite = ElementTree.SubElement(
+        suites,
         "testsuite",
+        {name: str(number) for name, number in about.items()},
         name=f"recall nightly {day.isoformat()}",
-        tests=str(len(verdicts)),
-        failures=str(sum(one.state == "broken" for one in verdicts)),
-        errors=str(sum(one.state == "missing" for one in verdicts)),
-        skipped="0",
         time=f"{sum(one.seconds for one in verdicts):.3f}",
     )
     for one in verdicts:
-        case = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname=_xml(f"{one.group}.{one.subject}"),
-            name=_xml(one.what),
-            time=f"{one.seconds:.3f}",
-        )
+        about_it = {"classname": _xml(f"{one.group}.{one.subject}"), "name": _xml(one.what)}
+        case = ElementTree.SubElement(suite, "testcase", about_it, time=f"{one.seconds:.3f}")
         if one.state != "holds":
             tag = "failure" if one.state == "broken" else "error"
             ElementTree.SubElement(case, tag, message=_xml(one.said)).text = _xml(one.said)
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
