@@ -93,7 +93,6 @@ JOURNEY = [
     "night.publishing",
     "night.baselines",
     "night.ratchet",
-    "night.plan",
     "night.site",
     "night.nightwork",
     "night.nightly",

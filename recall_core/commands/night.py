@@ -27,7 +27,7 @@ def nightly(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
 ) -> None:
     """Run every configured embedder on the fixture and write the dated report."""
-    from recall_core.night import nightly, plan
+    from recall_core.night import jobs, nightly
     from recall_core.night.nightwork import Order
 
     root = config.find_root()
@@ -42,7 +42,7 @@ def nightly(
     )
     if dry_run:
         fixture, planned = nightly.checked(order)
-        for line in plan.lines(root, order.settings, fixture, planned):
+        for line in jobs.lines(root, order.settings, fixture, planned):
             typer.echo(line)
         return
     night = nightly.run(order)

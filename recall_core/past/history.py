@@ -92,7 +92,7 @@ class _Line(BaseModel):
     broken: list[StrictStr]
     missing: list[StrictStr]
     only: list[StrictStr] = []
-    seconds: dict[StrictStr, Annotated[FiniteFloat, Field(ge=0)]] = {}
+    seconds: dict[StrictStr, Annotated[FiniteFloat, Field(ge=0, strict=True)]] = {}
 
 
 def differs(before: Measured, now: Measured) -> str:
