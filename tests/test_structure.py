@@ -84,7 +84,6 @@ JOURNEY = [
     "exploring.widgets",
     "reporting.report",
     "night.verdicts",
-    "night.floors",
     "night.jobs",
     "night.nightlog",
     "night.workers",

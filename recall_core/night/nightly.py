@@ -14,7 +14,6 @@ from typing import Any
 from recall_core import catalogue, config, fixtures, lint, pipeline, runs
 from recall_core.night import (
     baselines,
-    floors,
     jobs,
     nightlog,
     nightwork,
@@ -38,7 +37,7 @@ def checked(order: Order) -> tuple[Fixture, list[jobs.Job]]:
     if errors:
         raise FixtureError(str(path), errors)
     _check_names(order.root, order.settings)
-    floors.check(order.settings, fixture)
+    verdicts.check_floors(order.settings, fixture)
     planned = jobs.chosen(order.settings, order.root, order.only)
     folder = order.reports / order.day.isoformat()
     with suppress(OSError, *history.UNREADABLE):
@@ -141,9 +140,9 @@ def _judge(
     rows = {name: run.rows for name, run in night.runs.items()}
     night.changes = changes.since(order.reports, lines, line, rows, baseline)
     ran, settings = {job.name for job in planned}, order.settings
-    night.verdicts += floors.judged([one for one in settings.floors if one.path in ran], night.results)
+    night.verdicts += verdicts.judged([one for one in settings.floors if one.path in ran], night.results)
     if settings.pages and "pages" in ran:
-        night.verdicts += floors.judged_pages(settings.pages, night.tables.get("pages"))
+        night.verdicts += verdicts.judged_pages(settings.pages, night.tables.get("pages"))
     for one in night.changes.compared:
         if one.deterministic:
             said = one.regression or f"{one.now.name}: nothing flipped against {one.against}"

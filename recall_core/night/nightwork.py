@@ -134,26 +134,24 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
 def _collect(job: jobs.Job, work: Path, night: Night) -> str:
     """Take up what a notebook left. Why it cannot be used, or an empty string."""
     part = work / "parts" / job.name
+    moved = {f"{name}.png": f"figures/{job.name}-{name}.png" for name in jobs.FIGURES[job.notebook]}
     try:
-        result = runs.read(part) if job.section == "notes" else None
-        others, tables = ([], {}) if result else (runs.read_runs(part), runs.read_tables(part))
-        for figure in jobs.FIGURES[job.notebook]:
-            _move(part / f"{figure}.png", work / "figures" / f"{job.name}-{figure}.png")
-        if result:
-            _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
-            night.results.append(result)
-            return ""
-        for other in others:
-            night.others[f"{job.name}/{other.path}"] = other
-            _move(part / f"{other.path}.jsonl", work / "runs" / job.name / f"{other.path}.jsonl")
-        night.tables[job.name] = tables
+        if job.section == "notes":
+            results, tables = [runs.read(part)], None
+            moved["run.jsonl"] = f"runs/{job.name}.jsonl"
+        else:
+            results, tables = runs.read_runs(part), runs.read_tables(part)
+            moved |= {f"{one.path}.jsonl": f"runs/{job.name}/{one.path}.jsonl" for one in results}
+        for source, target in moved.items():
+            (work / target).parent.mkdir(parents=True, exist_ok=True)
+            (part / source).replace(work / target)
     except (RecallError, *history.UNREADABLE) as error:
         return str(error)
     except OSError as error:
         return f"{Path(error.filename or job.name).name}: {error.strerror}"
+    if tables is None:
+        night.results += results
+    else:
+        night.others |= {f"{job.name}/{one.path}": one for one in results}
+        night.tables[job.name] = tables
     return ""
-
-
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
