@@ -8,15 +8,15 @@ import uuid
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text to the file, whole or not at all, and keep the mode it had.
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write text, as UTF-8, or bytes to the file, whole or not at all, and keep the mode it had.
 
     What a kill leaves beside it is called `.NAME.*.part`.
     """
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with part.open("xb") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():

@@ -116,11 +116,15 @@ def test_a_line_that_does_not_fit_leaves_the_file_as_it_was(
 ) -> None:
     history.append(tmp_path, line())
     before = (tmp_path / "history.jsonl").read_bytes()
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda file, text: write(file, text[:50]))
-    with pytest.raises(RecallError, match="no space for the night's line"):
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RecallError, match=r"No space left on device.*make room for the night's line"):
         history.append(tmp_path, line("2026-07-31T03:00:00+00:00"))
     assert (tmp_path / "history.jsonl").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["history.jsonl"]
 
 
 def test_a_history_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 
 from recall_core.config import ChoiceConfig, Config, GateConfig, PagesConfig, PathConfig
-from recall_core.night import jobs, plan
+from recall_core.night import jobs
 from recall_core.night.jobs import Job
 from recall_core.records import InputError
 
@@ -106,7 +106,7 @@ def test_a_job_needs_the_embedders_of_the_paths_that_it_asks() -> None:
     )
     # A path without the stream of vectors has an embedder in its settings only; one is named once.
     assert needs(held) == {"keyword": (), "mine": (MINI,), "pages": (MINI,), "gates": (WIDE, "hash")}
-    assert plan.needed(ROOT, held, planned(held)) == [MINI, WIDE, "hash"]
+    assert jobs.needed(ROOT, held, planned(held)) == [MINI, WIDE, "hash"]
 
 
 def test_hybrid_needs_no_model_unless_it_is_given_one() -> None:

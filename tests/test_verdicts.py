@@ -22,7 +22,7 @@ from markdown_it import MarkdownIt
 from recall_core import catalogue, config, fixtures, path_study, pipeline, runs
 from recall_core.config import Floor, PagesConfig
 from recall_core.gates import Gate
-from recall_core.night import floors, ratchet, verdicts
+from recall_core.night import ratchet, verdicts
 from recall_core.night.verdicts import State, Verdict
 from recall_core.records import InputError, RecallError
 
@@ -95,7 +95,7 @@ RESULT = result_of(
     ],
 )
 def test_a_floor_is_held_against_its_metric_path_and_slice(floor: Floor, state: str, said: str) -> None:
-    (verdict,) = floors.judged([floor], [RESULT])
+    (verdict,) = verdicts.judged([floor], [RESULT])
     assert verdict.state == state
     assert said in verdict.said
 
@@ -128,7 +128,7 @@ def tables(
 
 def judged(settings: PagesConfig, made: dict[str, pd.DataFrame] | None) -> dict[str, tuple[State, str]]:
     """(state, what is said) by what was demanded."""
-    found = floors.judged_pages(settings, made)
+    found = verdicts.judged_pages(settings, made)
     assert {(verdict.group, verdict.subject) for verdict in found} == {("floor", "pages")}
     return {verdict.what: (verdict.state, verdict.said) for verdict in found}
 
@@ -263,7 +263,7 @@ def test_floors_are_raised_to_what_was_measured_and_all_else_stays(tmp_path: Pat
     text = (tmp_path / "recall.toml").read_text()
     assert text == TOML.format(ceiling=1.0).replace("min = 0.25 ", "min = 0.6666 ")
     settings = config.load(tmp_path / "recall.toml")
-    assert {verdict.state for verdict in floors.judged(settings.floors, [RESULT])} == {"holds"}
+    assert {verdict.state for verdict in verdicts.judged(settings.floors, [RESULT])} == {"holds"}
     assert ratchet.tighten(tmp_path, report) == []
 
 
@@ -281,7 +281,7 @@ def test_a_ceiling_comes_down(tmp_path: Path) -> None:
     report = project(tmp_path, result=quiet)
     assert "hash, false_recall, max: 1 to 0.3334" in ratchet.tighten(tmp_path, report)
     settings = config.load(tmp_path / "recall.toml")
-    assert floors.judged(settings.floors[2:], [quiet])[0].state == "holds"
+    assert verdicts.judged(settings.floors[2:], [quiet])[0].state == "holds"
 
 
 def test_the_floor_of_the_pages_is_raised_to_their_lowest_path(tmp_path: Path) -> None:

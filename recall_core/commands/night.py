@@ -12,6 +12,8 @@ import typer
 from recall_core import config
 from recall_core.records import FloorError, InputError, RecallError
 
+Day = Annotated[str | None, typer.Option("--date", help="Of which report. Default: the latest.")]
+Reports = Annotated[Path | None, typer.Option(help="Where reports are. Default: reports/.")]
 baseline_app = typer.Typer(help="Baselines: set a night aside, list them.", no_args_is_help=True)
 
 
@@ -27,7 +29,7 @@ def nightly(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
 ) -> None:
     """Run every configured embedder on the fixture and write the dated report."""
-    from recall_core.night import nightly, plan
+    from recall_core.night import jobs, nightly
     from recall_core.night.nightwork import Order
 
     root = config.find_root()
@@ -42,7 +44,7 @@ def nightly(
     )
     if dry_run:
         fixture, planned = nightly.checked(order)
-        for line in plan.lines(root, order.settings, fixture, planned):
+        for line in jobs.lines(root, order.settings, fixture, planned):
             typer.echo(line)
         return
     night = nightly.run(order)
@@ -60,8 +62,8 @@ def nightly(
 @baseline_app.command("set")
 def baseline_set(
     name: Annotated[str | None, typer.Argument(help="Default: the one recall.toml compares with.")] = None,
-    day: Annotated[str | None, typer.Option("--date", help="Of which report. Default: the latest.")] = None,
-    reports: Annotated[Path | None, typer.Option(help="Where reports are. Default: reports/.")] = None,
+    day: Day = None,
+    reports: Reports = None,
 ) -> None:
     """Set a night aside, for later nights to be compared with."""
     from recall_core.night import baselines, publishing
@@ -77,9 +79,7 @@ def baseline_set(
 
 
 @baseline_app.command("list")
-def baseline_list(
-    reports: Annotated[Path | None, typer.Option(help="Where reports are. Default: reports/.")] = None,
-) -> None:
+def baseline_list(reports: Reports = None) -> None:
     """List the baselines, and the night each was set from."""
     from recall_core.night import baselines
     from recall_core.past import history
@@ -90,10 +90,7 @@ def baseline_list(
         typer.echo(f"{name:<20} {line['date']}  fixture {line['fixture']['sha256'][:16]}")
 
 
-def ratchet(
-    day: Annotated[str | None, typer.Option("--date", help="Of which report. Default: the latest.")] = None,
-    reports: Annotated[Path | None, typer.Option(help="Where reports are. Default: reports/.")] = None,
-) -> None:
+def ratchet(day: Day = None, reports: Reports = None) -> None:
     """Raise the floors in recall.toml to what was measured. None is ever lowered."""
     from recall_core.night import ratchet
 

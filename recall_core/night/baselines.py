@@ -14,7 +14,6 @@ from recall_core.past import history
 from recall_core.records import InputError
 
 FOLDER = "baselines"
-KEPT = ("manifest.json", "metrics.json", "runs")
 
 
 def set_(reports: Path, name: str, source: Path) -> None:
@@ -31,25 +30,18 @@ def set_(reports: Path, name: str, source: Path) -> None:
     publishing.recover(target.parent)
     work = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".new", dir=target.parent))
     try:
-        for part in KEPT:
-            if (source / part).is_dir():
-                shutil.copytree(source / part, work / part)
-            else:
-                shutil.copy2(source / part, work / part)
+        for part in ("manifest.json", "metrics.json"):
+            shutil.copy2(source / part, work)
+        shutil.copytree(source / "runs", work / "runs")
         work.chmod(source.stat().st_mode)
-        old = target.with_name(f".{name}.old")
-        if target.exists():
-            target.rename(old)
-        work.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
+        publishing.replace(work, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def names(reports: Path) -> list[str]:
     """The baselines there are."""
-    folder = reports / FOLDER
-    return sorted(path.name for path in folder.glob("[!.]*") if path.is_dir())
+    return sorted(path.name for path in (reports / FOLDER).glob("[!.]*/"))
 
 
 def read(reports: Path, name: str) -> tuple[str, Path, Mapping[str, Any]] | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from recall_core import catalogue, config
-from recall_core.records import InputError
+from recall_core import catalogue, config, fixtures, models
+from recall_core.records import Fixture, InputError, RecallError
 
 NOTES = Path("notebooks") / "10_note_recall.ipynb"
 EMBEDDERS = Path("notebooks") / "20_compare_embedders.ipynb"
@@ -79,33 +79,50 @@ def chosen(settings: config.Config, root: Path, only: Sequence[str]) -> list[Job
 
 def planned(settings: config.Config, root: Path) -> list[Job]:
     """The jobs of a night, in the order of the report."""
-    jobs = [_notes(settings, root, name) for name in settings.measure]
+    common = {"fixture": settings.fixture, "top_k": settings.top_k}
+    jobs = []
+    for name in settings.measure:
+        gate = catalogue.gate_of(name, root, settings)
+        given = {"path": name, "min_score": gate.min_score, "delta": gate.delta}
+        jobs.append(Job(name, NOTES, "notes", common | given))
     known = catalogue.names(root)
     if compared := [name for name in settings.measure if name in known and name != "hash"]:
-        jobs.append(_embedders(settings, compared))
+        jobs.append(Job("embedders", EMBEDDERS, "embedders", common | {"embedders": compared}))
     if pages := settings.pages:
         parameters = {"fixture": pages.fixture, "paths": list(pages.paths), "top_k": pages.top_k}
         jobs.append(Job("pages", PAGES, "pages", parameters))
     for at, choice in enumerate(settings.choice, 1):
-        jobs.append(_gates(settings, root, choice, "gates" if at == 1 else f"gates-{at}"))
+        gate = catalogue.gate_of(choice.path, root, settings)
+        given = {"min_score": gate.min_score, "delta": gate.delta or 0.0, "sizes": list(choice.sizes)}
+        jobs.append(Job("gates" if at == 1 else f"gates-{at}", GATES, "gates", choice.model_dump() | given))
     return jobs
 
 
-def _notes(settings: config.Config, root: Path, name: str) -> Job:
-    gate = catalogue.gate_of(name, root, settings)
-    parameters = {"path": name, "min_score": gate.min_score, "delta": gate.delta}
-    return Job(name, NOTES, "notes", _common(settings) | parameters)
+def lines(root: Path, settings: config.Config, fixture: Fixture, planned: Sequence[Job]) -> list[str]:
+    """What would run, on what, with which models: a line each for the fixture, every model and every job."""
+    said = [
+        f"fixture   {settings.fixture}: {fixture.name} {fixture.version}, {len(fixture.cases)} cases, "
+        f"SHA-256 {fixtures.fixture_hash(fixture)}"
+    ]
+    registry = models.load_registry(root / catalogue.REGISTRY)
+    for name in needed(root, settings, planned):
+        checks = models.verify(registry[name], root / "models") if name != "hash" else []
+        states = {check.state for check in checks}
+        try:
+            found = f"here, fingerprint {catalogue.open_embedder(name, root).fingerprint}"
+        except RecallError as error:
+            found = str(error)
+        if states - {"ok"}:
+            found = "damaged" if "wrong" in states else "would be fetched"
+        said.append(f"model     {name}: {found}")
+    for job in planned:
+        given = ", ".join(f"{name}={value!r}" for name, value in job.parameters.items())
+        said.append(f"job       {job.name}: {job.notebook.as_posix()} ({given})")
+    night = settings.night
+    said.append(f"at once   {night.at_once}, each at most {night.time_limit:g} seconds")
+    return said
 
 
-def _embedders(settings: config.Config, compared: Sequence[str]) -> Job:
-    return Job("embedders", EMBEDDERS, "embedders", _common(settings) | {"embedders": list(compared)})
-
-
-def _gates(settings: config.Config, root: Path, choice: config.ChoiceConfig, name: str) -> Job:
-    gate = catalogue.gate_of(choice.path, root, settings)
-    parameters = choice.model_dump() | {"min_score": gate.min_score, "delta": gate.delta or 0.0}
-    return Job(name, GATES, "gates", parameters | {"sizes": list(choice.sizes)})
-
-
-def _common(settings: config.Config) -> dict[str, Any]:
-    return {"fixture": settings.fixture, "top_k": settings.top_k}
+def needed(root: Path, settings: config.Config, planned: Iterable[Job]) -> list[str]:
+    """The embedders of all these jobs, each once, in their order."""
+    return list(dict.fromkeys(name for job in planned for name in job.needs(root, settings)))

@@ -45,19 +45,19 @@ class Log:
 
     def event(self, name: str, event: Mapping[str, Any]) -> None:
         """A notebook, or a pass in it, moved on: `desc`, `done` and `total`."""
-        key, done, total = (name, str(event["desc"])), int(event["done"]), int(event["total"])
-        now = time.monotonic()
-        said = key[1] if name in key[1] else f"{name}: {key[1]}"
-        if key[1] != CELLS and (done >= total or now - self._said.setdefault(key, now) >= EVERY):
+        desc, done, total = event["desc"], event["done"], event["total"]
+        key, now, is_pass = (name, desc), time.monotonic(), desc != CELLS
+        said = desc if name in desc else f"{name}: {desc}"
+        if is_pass and (done >= total or now - self._said.setdefault(key, now) >= EVERY):
             self._said[key] = now
             self.say(f"{said}: {done} of {total}")
         if self.quiet:
             return
         if key not in self._bars:
-            desc = name if key[1] == CELLS else f"  {said}"
-            self._bars[key] = tqdm(total=total, desc=desc, leave=False, file=sys.stderr)
+            shown = f"  {said}" if is_pass else name
+            self._bars[key] = tqdm(total=total, desc=shown, leave=False, file=sys.stderr)
         self._bars[key].update(done - self._bars[key].n)
-        if done >= total and key[1] != CELLS:
+        if done >= total and is_pass:
             self._bars.pop(key).close()
 
     def ended(self, name: str, reason: str, seconds: float) -> None:
@@ -73,7 +73,6 @@ class Log:
         """End the bars and the file."""
         for bar in self._bars.values():
             bar.close()
-        self._bars.clear()
         if self._file:
             with suppress(OSError):
                 self._file.close()

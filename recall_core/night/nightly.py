@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,9 @@ from typing import Any
 from recall_core import catalogue, config, fixtures, lint, pipeline, runs
 from recall_core.night import (
     baselines,
-    floors,
     jobs,
     nightlog,
     nightwork,
-    plan,
     provenance,
     publishing,
     site,
@@ -32,11 +31,21 @@ from recall_core.reporting import report
 
 def checked(order: Order) -> tuple[Fixture, list[jobs.Job]]:
     """The fixture and the jobs of a night. Raises InputError for what is wrong with what was given."""
-    fixture = _checked_fixture(order.root, order.settings)
-    _check_names(order.root, order.settings, fixture)
+    path = order.root / order.settings.fixture
+    fixture = fixtures.load(path)
+    errors = [f"{found.case_id}: {found.message}" for found in lint.lint(fixture) if found.level == "error"]
+    if errors:
+        raise FixtureError(str(path), errors)
+    _check_names(order.root, order.settings)
+    verdicts.check_floors(order.settings, fixture)
     planned = jobs.chosen(order.settings, order.root, order.only)
-    if order.only:
-        _refuse_partial_over_whole(order.reports / order.day.isoformat())
+    folder = order.reports / order.day.isoformat()
+    with suppress(OSError, *history.UNREADABLE):
+        if order.only and not runs.read_json(folder / "manifest.json").get("only"):
+            raise InputError(
+                f"{folder}: holds a whole report, which one of --only jobs does not replace; give another "
+                "--date or --reports"
+            )
     return fixture, planned
 
 
@@ -60,13 +69,17 @@ def run(order: Order) -> Night:
         night = Night(reports / day / f"RECALL-EVAL-{order.day:%d-%m-%Y}.md", log.path)
         ended = "ended early, nothing was published"
         try:
-            for said in [
-                *([stale] if stale else []),
-                *plan.lines(order.root, order.settings, fixture, planned),
-            ]:
+            for said in (stale, *jobs.lines(order.root, order.settings, fixture, planned)):
                 log.say(said)
             nightwork.run_jobs(order, planned, work, night, log)
-            line = _write_report(order, fixture, planned, night, work, started, log)
+            manifest, metrics = _measured(order, fixture, planned, night, started)
+            line = history.line_of(manifest, metrics)
+            _judge(order, planned, line, night, log)
+            manifest["broken_floors"] = line["broken"] = night.broken
+            shutil.rmtree(work / "parts", ignore_errors=True)
+            _write_report(order, fixture, planned, night, work, manifest)
+            runs.write_json(metrics, work / "metrics.json")
+            runs.write_json(manifest, work / "manifest.json")
             publishing.publish(work, reports / day, line)
             ended = "the report was published, and then something failed"
             log.say(f"published: {night.report}; {verdicts.headline(night.verdicts)}")
@@ -84,74 +97,57 @@ def run(order: Order) -> Night:
     return night
 
 
-def _checked_fixture(root: Path, settings: config.Config) -> Fixture:
-    path = root / settings.fixture
-    fixture = fixtures.load(path)
-    errors = [f"{found.case_id}: {found.message}" for found in lint.lint(fixture) if found.level == "error"]
-    if errors:
-        raise FixtureError(str(path), errors)
-    return fixture
-
-
-def _check_names(root: Path, settings: config.Config, fixture: Fixture) -> None:
-    embedders = catalogue.names(root)
-    paths = catalogue.options_by_name(settings)
-    known = [*embedders, *paths]
-    chosen = [name for choice in settings.choice for name in (choice.path, choice.other) if name]
-    compared = settings.pages.paths if settings.pages else ()
-    floors_on = [floor.path for floor in settings.floors]
-    used = {*settings.measure, *settings.gates, *floors_on, *compared, *chosen}
-    if unknown := sorted(used - {*known}):
-        raise ConfigError(f"{config.NAME}: no path is called {', '.join(unknown)}; known: {', '.join(known)}")
-    if odd := sorted({path.embedder for path in paths.values()} - {*embedders}):
-        raise ConfigError(
-            f"{config.NAME}: no embedder is called {', '.join(odd)}; known: {', '.join(embedders)}"
-        )
+def _check_names(root: Path, settings: config.Config) -> None:
+    embedders, paths = catalogue.names(root), catalogue.options_by_name(settings)
+    used = {*settings.measure, *settings.gates, *(floor.path for floor in settings.floors)}
+    used |= {*(settings.pages.paths if settings.pages else ())}
+    used |= {name for choice in settings.choice for name in (choice.path, choice.other) if name}
+    embedded = {path.embedder for path in paths.values()}
+    for kind, asked, known in (("path", used, [*embedders, *paths]), ("embedder", embedded, embedders)):
+        if odd := sorted(asked - {*known}):
+            raise ConfigError(
+                f"{config.NAME}: no {kind} is called {', '.join(odd)}; known: {', '.join(known)}"
+            )
     if both := sorted({*settings.paths} & {*embedders}):
         raise ConfigError(f"{config.NAME}: [paths.{both[0]}] has the name of an embedder; give it another")
-    floors.check(settings, fixture)
 
 
-def _refuse_partial_over_whole(folder: Path) -> None:
-    try:
-        whole = not runs.read_json(folder / "manifest.json").get("only")
-    except (OSError, ValueError):
-        return
-    if whole:
-        raise InputError(
-            f"{folder}: holds a whole report, which one of --only jobs does not replace; give another "
-            "--date or --reports"
-        )
+def _measured(
+    order: Order, fixture: Fixture, planned: Sequence[jobs.Job], night: Night, started: datetime
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What manifest.json and metrics.json hold."""
+    manifest = provenance.manifest(order.root, order.settings, fixture, night.runs, started)
+    manifest |= {"date": order.day.isoformat(), "threads": order.threads(planned), "only": list(order.only)}
+    manifest |= {"seconds": night.seconds, "missing": night.missing, "broken_floors": []}
+    held = [runs.metrics(run) | {"name": name} for name, run in night.runs.items()]
+    return manifest, {"runs": held} | {job: runs.records(tables) for job, tables in night.tables.items()}
 
 
-def _judge(order: Order, planned: Sequence[jobs.Job], night: Night) -> None:
-    ran = {job.name for job in planned}
-    night.verdicts += floors.judged(
-        [floor for floor in order.settings.floors if floor.path in ran], night.results
-    )
-    if order.settings.pages and "pages" in ran:
-        night.verdicts += floors.judged_pages(order.settings.pages, night.tables.get("pages"))
-    for one in night.changes.compared:
-        if one.deterministic:
-            said = one.regression or f"{one.now.name}: nothing flipped against {one.against}"
-            state: verdicts.State = "broken" if one.regression else "holds"
-            night.verdicts.append(Verdict("flips", one.now.name, f"against {one.against}", state, said))
-
-
-def _compare(order: Order, line: Mapping[str, Any], night: Night, log: nightlog.Log) -> None:
+def _judge(
+    order: Order, planned: Sequence[jobs.Job], line: dict[str, Any], night: Night, log: nightlog.Log
+) -> None:
+    """Hold the night against its floors and against earlier nights. `line`: its own, of the history."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         lines = history.read(order.reports)
     for warning in caught:
         log.say(str(warning.message))
+    baseline = None
     try:
         baseline = baselines.read(order.reports, order.settings.night.baseline)
     except RecallError as error:
         log.say(str(error))
-        baseline = None
-    night.changes = changes.since(
-        order.reports, lines, line, {name: run.rows for name, run in night.runs.items()}, baseline
-    )
+    rows = {name: run.rows for name, run in night.runs.items()}
+    night.changes = changes.since(order.reports, lines, line, rows, baseline)
+    ran, settings = {job.name for job in planned}, order.settings
+    night.verdicts += verdicts.judged([one for one in settings.floors if one.path in ran], night.results)
+    if settings.pages and "pages" in ran:
+        night.verdicts += verdicts.judged_pages(settings.pages, night.tables.get("pages"))
+    for one in night.changes.compared:
+        if one.deterministic:
+            said = one.regression or f"{one.now.name}: nothing flipped against {one.against}"
+            state: verdicts.State = "broken" if one.regression else "holds"
+            night.verdicts.append(Verdict("flips", one.now.name, f"against {one.against}", state, said))
 
 
 def _write_report(
@@ -160,31 +156,12 @@ def _write_report(
     planned: Sequence[jobs.Job],
     night: Night,
     work: Path,
-    started: datetime,
-    log: nightlog.Log,
-) -> dict[str, Any]:
-    """Write the report into `work`; returns its line for the history."""
-    shutil.rmtree(work / "parts", ignore_errors=True)
-    settings, root = order.settings, order.root
-    manifest = provenance.manifest(root, settings, fixture, night.runs, started)
-    manifest |= {
-        "date": order.day.isoformat(),
-        "threads": order.threads(planned),
-        "only": list(order.only),
-        "seconds": night.seconds,
-        "missing": night.missing,
-        "broken_floors": [],
-    }
-    metrics: dict[str, Any] = {
-        "runs": [runs.metrics(run) | {"name": name} for name, run in night.runs.items()]
-    }
-    metrics |= {name: runs.records(tables) for name, tables in night.tables.items()}
-    _compare(order, history.line_of(manifest, metrics), night, log)
-    _judge(order, planned, night)
-    manifest["broken_floors"] = night.broken
+    manifest: dict[str, Any],
+) -> None:
+    facts = provenance.facts(order.settings, fixture, manifest["commit"])
     page = report.Page(
         day=order.day,
-        facts=[*_asked(order, planned, night), *provenance.facts(settings, fixture, manifest["commit"])],
+        facts=[*_asked(order, planned, night), *facts],
         provenance=provenance.rows(manifest),
         broken=night.broken,
         floors=len(night.demands),
@@ -197,33 +174,26 @@ def _write_report(
         notebooks=[f"notebooks/{path.name}" for path in sorted((work / "notebooks").glob("*.ipynb"))],
     )
     text = report.markdown(page, night.results)
-    (work / night.report.name).write_text(text, encoding="utf-8")
     title = f"Recall evaluation, {order.day:%d-%m-%Y}"
-    (work / night.report.with_suffix(".html").name).write_text(
-        report.html(text, title, work), encoding="utf-8"
-    )
-    (work / "verdicts.xml").write_text(verdicts.junit(night.verdicts, order.day), encoding="utf-8")
-    (work / "summary.md").write_text(verdicts.summary(night.verdicts, order.day), encoding="utf-8")
-    runs.write_json(metrics, work / "metrics.json")
-    runs.write_json(manifest, work / "manifest.json")
-    return history.line_of(manifest, metrics)
+    written = {
+        night.report.name: text,
+        night.report.with_suffix(".html").name: report.html(text, title, work),
+        "verdicts.xml": verdicts.junit(night.verdicts, order.day),
+        "summary.md": verdicts.summary(night.verdicts, order.day),
+    }
+    for name, said in written.items():
+        (work / name).write_text(said, encoding="utf-8")
 
 
 def _asked(order: Order, planned: Sequence[jobs.Job], night: Night) -> list[tuple[str, str]]:
     """What a reader must know of how the night ran."""
-    at_once, threads = order.at_once(planned), order.threads(planned)
-    said = []
-    if order.only:
-        said.append(
-            ("asked for", f"only {', '.join(order.only)} (--only); floors on anything else were not checked")
+    at_once, took = order.at_once(planned), f"{sum(night.seconds.values()):.0f} s of notebooks"
+    said = "one notebook at a time, on every core: latencies are the machine's own"
+    if at_once > 1:
+        said = (
+            f"{at_once} notebooks at a time, {order.threads(planned)} thread(s) each: latencies were taken "
+            "while another notebook ran; compare them within this report, and set at_once = 1 under [night] "
+            "in recall.toml to have the machine's own"
         )
-    shared = f"{at_once} notebooks at a time, {threads} thread(s) each: "
-    alone = "one notebook at a time, on every core: "
-    took = f"{sum(night.seconds.values()):.0f} s of notebooks"
-    fair = (
-        "latencies were taken while another notebook ran; compare them within this report, and set "
-        "at_once = 1 under [night] in recall.toml to have the machine's own"
-        if at_once > 1
-        else "latencies are the machine's own"
-    )
-    return [*said, ("run", (shared if at_once > 1 else alone) + f"{fair}; {took}")]
+    only = f"only {', '.join(order.only)} (--only); floors on anything else were not checked"
+    return [*([("asked for", only)] * bool(order.only)), ("run", f"{said}; {took}")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from recall_core import catalogue, config, runs
-from recall_core.night import jobs, nightlog, plan, verdicts, workers
+from recall_core.night import jobs, nightlog, verdicts, workers
 from recall_core.night.verdicts import Verdict
 from recall_core.past import changes, history
 from recall_core.records import RecallError
@@ -49,11 +48,7 @@ class Night:
     @property
     def demands(self) -> list[Verdict]:
         """The floors, and each flip that must not be, which counts as one broken."""
-        return [
-            one
-            for one in self.verdicts
-            if one.group == "floor" or (one.group == "flips" and one.state != "holds")
-        ]
+        return [one for one in self.verdicts if one.group == "floor" or one.state == "broken"]
 
     @property
     def broken(self) -> list[str]:
@@ -89,13 +84,17 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
 
     One that fails is named in `night.missing`; the others go on.
     """
-    absent = _pull(order, plan.needed(order.root, order.settings, planned), log)
     needs = {job.name: job.needs(order.root, order.settings) for job in planned}
-    failed = {
-        name: "; ".join(absent[one] for one in needed if one in absent)
-        for name, needed in needs.items()
-        if absent.keys() & {*needed}
-    }
+    absent, failed = {}, {}
+    for name in jobs.needed(order.root, order.settings, planned):
+        try:
+            catalogue.pull_missing([name], order.root, quiet=order.quiet)
+        except RecallError as error:
+            absent[name] = str(error)
+            log.say(f"{name}: cannot be had: {error}")
+    for name, needed in needs.items():
+        if reasons := [absent[one] for one in needed if one in absent]:
+            failed[name] = "; ".join(reasons)
     tasks = [
         workers.Task(
             job.name,
@@ -106,10 +105,14 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
         for job in planned
         if job.name not in failed
     ]
-    last = _last_seconds(order.reports)
-    unknown = {name: LONG * len(needed) for name, needed in needs.items()}
+    # The longest are started first, so that none is left to run alone.
+    last = {name: LONG * len(needed) for name, needed in needs.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for line in history.read(order.reports):
+            last |= line.get("seconds", {})
     failed |= workers.run_all(
-        sorted(tasks, key=lambda task: -last.get(task.name, unknown[task.name])),
+        sorted(tasks, key=lambda task: -last[task.name]),
         order.root,
         work / "parts" / ".events",
         at_once=order.at_once(planned),
@@ -128,51 +131,27 @@ def run_jobs(order: Order, planned: Sequence[jobs.Job], work: Path, night: Night
         night.verdicts.append(Verdict("notebook", job.name, job.notebook.name, state, said, took))
 
 
-def _last_seconds(reports: Path) -> dict[str, float]:
-    """What each notebook took when it last ran: the longest are started first, so that none is left alone."""
-    took: dict[str, float] = {}
-    with warnings.catch_warnings(), suppress(*history.UNREADABLE):
-        warnings.simplefilter("ignore")
-        for line in history.read(reports):
-            took |= {str(name): float(seconds) for name, seconds in line["seconds"].items()}
-    return took
-
-
-def _pull(order: Order, names: Sequence[str], log: nightlog.Log) -> dict[str, str]:
-    """Fetch the models that are not here; why each of those that could not be had is missing."""
-    absent = {}
-    for name in names:
-        try:
-            catalogue.pull_missing([name], order.root, quiet=order.quiet)
-        except RecallError as error:
-            absent[name] = str(error)
-            log.say(f"{name}: cannot be had: {error}")
-    return absent
-
-
 def _collect(job: jobs.Job, work: Path, night: Night) -> str:
     """Take up what a notebook left. Why it cannot be used, or an empty string."""
     part = work / "parts" / job.name
+    moved = {f"{name}.png": f"figures/{job.name}-{name}.png" for name in jobs.FIGURES[job.notebook]}
     try:
-        result = runs.read(part) if job.section == "notes" else None
-        others, tables = ([], {}) if result else (runs.read_runs(part), runs.read_tables(part))
-        for figure in jobs.FIGURES[job.notebook]:
-            _move(part / f"{figure}.png", work / "figures" / f"{job.name}-{figure}.png")
-        if result:
-            _move(part / "run.jsonl", work / "runs" / f"{job.name}.jsonl")
-            night.results.append(result)
-            return ""
-        for other in others:
-            night.others[f"{job.name}/{other.path}"] = other
-            _move(part / f"{other.path}.jsonl", work / "runs" / job.name / f"{other.path}.jsonl")
-        night.tables[job.name] = tables
+        if job.section == "notes":
+            results, tables = [runs.read(part)], None
+            moved["run.jsonl"] = f"runs/{job.name}.jsonl"
+        else:
+            results, tables = runs.read_runs(part), runs.read_tables(part)
+            moved |= {f"{one.path}.jsonl": f"runs/{job.name}/{one.path}.jsonl" for one in results}
+        for source, target in moved.items():
+            (work / target).parent.mkdir(parents=True, exist_ok=True)
+            (part / source).replace(work / target)
     except (RecallError, *history.UNREADABLE) as error:
         return str(error)
     except OSError as error:
         return f"{Path(error.filename or job.name).name}: {error.strerror}"
+    if tables is None:
+        night.results += results
+    else:
+        night.others |= {f"{job.name}/{one.path}": one for one in results}
+        night.tables[job.name] = tables
     return ""
-
-
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)

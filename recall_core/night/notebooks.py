@@ -6,7 +6,6 @@ dies, a notebook that hangs and two at a time are all matters of a process and a
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -16,7 +15,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +30,12 @@ from recall_core.night.workers import clear_sockets, end_group, socket_prefix
 from recall_core.records import ConfigError, RecallError
 from recall_core.reporting import web
 
-KERNEL = Config({} if os.name == "nt" else {"KernelManager": {"transport": "ipc"}})
-"""Talk to the kernel over a local socket: no port is opened that others on the machine could read."""
-SHOWN = Config(
-    {
-        "NbConvertBase": {
-            "display_data_priority": [
-                *("text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex"),
-                *("application/vnd.jupyter.widget-view+json", "text/plain"),
-            ]
-        }
-    }
+SHOWN = (
+    *("text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex"),
+    *("application/vnd.jupyter.widget-view+json", "text/plain"),
 )
 """What is shown of an output that comes in several forms: the first of these that it has."""
 Made = Callable[[AsyncKernelManager], None]
-
-
-@dataclass
-class _Ending:
-    """How the kernel's process ended: its exit status, negative for a signal, as subprocess counts it."""
-
-    status: int | None = None
 
 
 def execute(
@@ -70,20 +53,32 @@ def execute(
     default), RecallError when a cell fails or the kernel dies.
     """
     declared = papermill.inspect_notebook(str(notebook))
-    unknown = sorted(parameters.keys() - declared.keys())
-    if unknown:
+    if unknown := sorted(parameters.keys() - declared.keys()):
         raise ConfigError(
             f"{notebook.name} declares no parameter {', '.join(unknown)}; it has "
             f"{', '.join(sorted(declared))}"
         )
     output.parent.mkdir(parents=True, exist_ok=True)
     cells = len(json.loads(notebook.read_text(encoding="utf-8"))["cells"])
-    ending = _Ending()
-    # Left to itself, jupyter_client puts the sockets of every kernel under one name in the working folder:
-    # two at a time would read each other's messages.
+    ended: list[int] = []
+
+    class Watched(AsyncKernelManager):
+        """Remembers how its kernel ended, as subprocess counts it; nbclient only says that it did."""
+
+        async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+            await AsyncKernelManager.start_kernel(self, **options)
+            started(self)
+
+        async def is_alive(self) -> bool:  # type: ignore[override]
+            if self.has_kernel and self.provisioner and not ended:
+                status = await self.provisioner.poll()
+                ended.extend([] if status is None else [status])
+            return bool(await AsyncKernelManager.is_alive(self))
+
+    # A local socket opens no port that others on the machine could read. Left to itself, jupyter_client puts
+    # the sockets of every kernel under one name in the working folder: two at a time would read each other's.
     sockets = tempfile.mkdtemp(prefix=socket_prefix(os.getpid()))
-    kernel = copy.deepcopy(KERNEL)
-    kernel.KernelManager.connection_file = str(Path(sockets) / "kernel.json")
+    kernel = {"transport": "ipc", "connection_file": str(Path(sockets) / "kernel.json")}
     try:
         papermill.execute_notebook(
             str(notebook),
@@ -92,8 +87,8 @@ def execute(
             kernel_name="python3",
             cwd=str(root),
             progress_bar=False if quiet else {"desc": output.stem, "leave": True},
-            config=kernel,
-            kernel_manager_class=_watched(ending, started),
+            config=Config(KernelManager=kernel),
+            kernel_manager_class=Watched,
             on_cell_complete=lambda cell_index, **_: progress.tell(
                 desc="cells", done=min(cell_index, cells), total=cells
             ),
@@ -104,7 +99,7 @@ def execute(
         ) from error
     except (DeadKernelError, CellTimeoutError, RuntimeError) as error:
         # nbclient says that the kernel died, jupyter_client (RuntimeError) that it died before it was ready.
-        raise RecallError(f"{notebook.name}: {_why(ending.status) or error}") from error
+        raise RecallError(f"{notebook.name}: {_why(ended[0]) if ended else error}") from error
     finally:
         shutil.rmtree(sockets, ignore_errors=True)
 
@@ -128,52 +123,25 @@ def render(executed: Path) -> Path:
         exclude_input_prompt=True,
         exclude_output_prompt=True,
         exclude_anchor_links=True,
-        config=SHOWN,
+        config=Config(NbConvertBase={"display_data_priority": list(SHOWN)}),
     )
     body, _ = exporter.from_notebook_node(notebook)
     title = re.search(r"^# (.+)", "\n".join(cell.source for cell in notebook.cells), re.MULTILINE)
     run_with = notebook.metadata.get("papermill", {}).get("parameters", {})
+    shown = [(str(name), str(value)) for name, value in run_with.items() if name != "out"]
     page = executed.with_suffix(".html")
-    page.write_text(
-        web.notebook(
-            body,
-            title[1] if title else executed.stem,
-            [(str(name), str(value)) for name, value in run_with.items() if name != "out"],
-        ),
-        encoding="utf-8",
-    )
+    text = web.notebook(body, title[1] if title else executed.stem, shown)
+    page.write_text(text, encoding="utf-8")
     return page
 
 
-def _watched(ending: _Ending, started: Made) -> type[AsyncKernelManager]:
-    """A kernel manager that remembers how its kernel ended; nbclient only says that it did."""
-
-    class Watched(AsyncKernelManager):
-        async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            await AsyncKernelManager.start_kernel(self, **options)
-            started(self)
-
-        async def is_alive(self) -> bool:  # type: ignore[override]
-            if self.has_kernel and self.provisioner and ending.status is None:
-                ending.status = await self.provisioner.poll()
-            return bool(await AsyncKernelManager.is_alive(self))
-
-    return Watched
-
-
-def _why(status: int | None) -> str:
-    """One sentence on a kernel that ended by itself; empty where it did not."""
-    if status is None:
-        return ""
+def _why(status: int) -> str:
+    """One sentence on a kernel that ended by itself."""
     if status >= 0:
         return f"the kernel ended itself with exit code {status}"
-    if status == -9:
+    if status == -signal.SIGKILL:
         return "the kernel was killed (signal 9): out of memory, or by hand"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "unknown"
-    return f"the kernel died of signal {-status} ({name})"
+    return f"the kernel died of signal {-status} ({signal.Signals(-status).name})"
 
 
 def _end_with_parent(managers: list[AsyncKernelManager]) -> None:
@@ -184,10 +152,8 @@ def _end_with_parent(managers: list[AsyncKernelManager]) -> None:
     while os.read(0, 1024):  # sys.stdin would be locked by this thread when the interpreter ends
         pass
     for manager in managers:
-        provisioner = manager.provisioner
-        pid = getattr(provisioner, "pid", None)
-        if pid and manager.has_kernel:
-            end_group(pid)
+        if manager.has_kernel:
+            end_group(manager.provisioner.pid)  # type: ignore[union-attr]
     clear_sockets(os.getpid())
     os._exit(1)
 
@@ -207,14 +173,8 @@ def main() -> int:
 
     executed = Path(task["executed"])
     try:
-        execute(
-            Path(task["notebook"]),
-            executed,
-            task["parameters"],
-            Path(task["root"]),
-            quiet=True,
-            started=started,
-        )
+        notebook, root = Path(task["notebook"]), Path(task["root"])
+        execute(notebook, executed, task["parameters"], root, quiet=True, started=started)
         render(executed)
     except (RecallError, OSError) as error:
         progress.tell(failed=str(error))

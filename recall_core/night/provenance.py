@@ -78,38 +78,26 @@ def facts(settings: config.Config, fixture: Fixture, commit: str) -> list[tuple[
             + ", ".join(f"{n} {lang}" for lang, n in langs.most_common()),
         ),
         ("stores", STORES[fixture.isolation]),
-        *(
-            [("filler", f"{len(fixture.filler)} notes that answer nothing, in every store")]
-            * bool(fixture.filler)
-        ),
-        ("looked at", f"the first {settings.top_k} hits"),
-        *[(f"path {name}", _path_text(path)) for name, path in settings.paths.items()],
-        ("gate of an embedder", _gate_text(settings.gate)),
     ]
-    said += [(f"gate, {name}", _gate_text(gate)) for name, gate in settings.gates.items()]
+    if fixture.filler:
+        said.append(("filler", f"{len(fixture.filler)} notes that answer nothing, in every store"))
+    said.append(("looked at", f"the first {settings.top_k} hits"))
+    for name, path in settings.paths.items():
+        given = path.model_dump(exclude_defaults=True, mode="json") | {"streams": ", ".join(path.streams)}
+        said.append((f"path {name}", "; ".join(f"{option} {value}" for option, value in given.items())))
+    gates = {"gate of an embedder": settings.gate}
+    for name, gate in (gates | {f"gate, {name}": gate for name, gate in settings.gates.items()}).items():
+        beats = "" if gate.delta is None else f" and beats the runner-up by more than {gate.delta:g}"
+        said.append((name, f"opens when the best score is at least {gate.min_score:g}{beats}"))
     return [*said, ("commit", commit)]
-
-
-def _path_text(path: config.PathConfig) -> str:
-    given = path.model_dump(exclude_defaults=True, mode="json") | {"streams": ", ".join(path.streams)}
-    return "; ".join(f"{name} {value}" for name, value in given.items())
-
-
-def _gate_text(gate: config.GateConfig) -> str:
-    opens = f"opens when the best score is at least {gate.min_score:g}"
-    if gate.delta is None:
-        return opens
-    return f"{opens} and beats the runner-up by more than {gate.delta:g}"
 
 
 def rows(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """The last table of the report."""
-    fingerprints = [(f"fingerprint, {e['name']}", e["fingerprint"]) for e in manifest["paths"]]
-    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     return [
         ("fixture", f"{manifest['fixture']['path']}, SHA-256 {manifest['fixture']['sha256']}"),
-        *fingerprints,
-        ("versions", versions),
+        *[(f"fingerprint, {path['name']}", path["fingerprint"]) for path in manifest["paths"]],
+        ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())),
         ("platform", manifest["platform"]),
         ("started, finished", f"{manifest['started']}, {manifest['finished']}"),
     ]

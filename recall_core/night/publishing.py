@@ -12,13 +12,14 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from recall_core import runs
 from recall_core.past import history
 from recall_core.records import RecallError
 from recall_core.writing import write_whole
@@ -53,18 +54,16 @@ def locked(reports: Path) -> Iterator[str]:
         write_whole(owner, json.dumps({"pid": os.getpid(), "since": datetime.now(UTC).isoformat()}))
         yield stale
     finally:
-        with suppress(OSError):
-            owner.unlink(missing_ok=True)
+        owner.unlink(missing_ok=True)
         lock.release()
 
 
 def _owner(path: Path) -> str:
-    held: Any = None
-    with suppress(OSError, ValueError):
+    try:
         held = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(held, dict):
-        held = {}
-    return f"process {held.get('pid', 'unknown')}, since {held.get('since', 'unknown')}"
+        return f"process {held['pid']}, since {held['since']}"
+    except (OSError, *history.UNREADABLE):
+        return "process unknown, since unknown"
 
 
 def publish(work: Path, final: Path, line: Mapping[str, Any] | None = None) -> None:
@@ -80,18 +79,22 @@ def publish(work: Path, final: Path, line: Mapping[str, Any] | None = None) -> N
 
 def _finish(reports: Path) -> None:
     """Every step may have been done already."""
-    moved = json.loads((reports / INTENT).read_text(encoding="utf-8"))
-    work, final = reports / moved["work"], reports / moved["final"]
+    moved = runs.read_json(reports / INTENT)
+    replace(reports / moved["work"], reports / moved["final"])
+    line = moved["line"]
+    if line and line["started"] not in {held["started"] for held in history.read(reports)}:
+        history.append(reports, line)
+    (reports / INTENT).unlink()
+
+
+def replace(work: Path, final: Path) -> None:
+    """Move a finished folder to where another may be; what a kill leaves is for `recover`."""
     old = final.with_name(f".{final.name}.old")
     if work.exists():
         if final.exists():
             final.rename(old)
         work.rename(final)
     shutil.rmtree(old, ignore_errors=True)
-    line = moved["line"]
-    if line and line["started"] not in {held["started"] for held in history.read(reports)}:
-        history.append(reports, line)
-    (reports / INTENT).unlink()
 
 
 def recover(reports: Path) -> None:
@@ -104,19 +107,16 @@ def recover(reports: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
         else:
             old.rename(final)
-    for pattern in LEFT_BEHIND:
-        for left in reports.glob(pattern):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
+    for left in (found for pattern in LEFT_BEHIND for found in reports.glob(pattern)):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
 
 
 def dated(reports: Path) -> list[Path]:
     """The folders of reports, oldest first."""
-    if not reports.is_dir():
-        return []
-    return sorted(path for path in reports.iterdir() if re.fullmatch(r"\d{4}-\d{2}-\d{2}", path.name))
+    return sorted(path for path in reports.glob("*") if re.fullmatch(r"\d{4}-\d\d-\d\d", path.name))
 
 
 def prune(reports: Path, keep: int, also: str) -> list[str]:
@@ -129,11 +129,9 @@ def prune(reports: Path, keep: int, also: str) -> list[str]:
     kept = {folder.name for folder in folders[-keep:]} | {also}
     removed = [folder.name for folder in folders if folder.name not in kept]
     for name in removed:
-        gone = reports / f".{name}.gone"
-        shutil.rmtree(gone, ignore_errors=True)
-        (reports / name).rename(gone)
+        gone = (reports / name).rename(reports / f".{name}.gone")
         shutil.rmtree(gone, ignore_errors=True)
     for log in (reports / "logs").glob("*.log"):
         if log.name[:10] not in kept:
-            log.unlink(missing_ok=True)
+            log.unlink()
     return removed

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from tomlkit.items import AoT
 
 from recall_core import config, fixtures, runs
-from recall_core.records import ConfigError, InputError, RecallError
+from recall_core.records import InputError, RecallError
 from recall_core.writing import write_whole
 
-STEPS = 10_000
-"""A floor has four decimals, rounded so that what was measured holds."""
 FREE = ("floors", "night", "sweep")
 """Settings that may have changed since the report without changing what was measured."""
 
@@ -34,22 +31,30 @@ def tighten(root: Path, folder: Path) -> list[str]:
     except (OSError, ValueError) as error:
         raise RecallError(f"{folder}: holds no report ({error}); run `recall nightly` first") from error
     _refuse_other(root, settings, manifest, folder)
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     said = []
-    floors = document.get("floors")
-    tables: list[Any] = list(floors) if isinstance(floors, AoT | list) else []
-    for floor, table in zip(settings.floors, tables, strict=True):
-        said += _move(floor, table, _counts(metrics, floor))
+    counts = {
+        (run["name"], row["metric"], row["slice"]): (row["hits"], row["n"])
+        for run in metrics["runs"]
+        for row in run["summary"]
+    }
+    for floor, table in zip(settings.floors, document.get("floors", []), strict=True):
+        hits, n = counts.get((floor.path, floor.metric, floor.slice), (0, 0))
+        if not n:
+            continue
+        name, bound = ("max", floor.max or 0.0) if floor.min is None else ("min", floor.min)
+        measured = _down(hits, n) if name == "min" else round(1 - _down(n - hits, n), 4)
+        if (measured > bound) if name == "min" else (measured < bound):
+            table[name] = measured
+            part = "" if floor.slice == "all" else f" of {floor.slice}"
+            said.append(f"{floor.path}, {floor.metric}{part}, {name}: {bound:g} to {measured:g}")
     if settings.pages and "pages" in metrics:
         shares = [_down(row["hits"], row["n"]) for row in metrics["pages"]["held_to"] if row["n"]]
-        pages: Any = document["pages"]
         if shares and min(shares) > settings.pages.floor:
             said.append(f"pages, floor: {settings.pages.floor:g} to {min(shares):g}")
-            pages["floor"] = min(shares)
+            document["pages"]["floor"] = min(shares)
     if said:
-        text = tomlkit.dumps(document)
-        _check(text, settings)
-        write_whole(path, text)
+        write_whole(path, tomlkit.dumps(document))
     return said
 
 
@@ -70,40 +75,6 @@ def _refuse_other(root: Path, settings: config.Config, manifest: Mapping[str, An
         raise InputError(f"{folder}: is incomplete ({manifest['missing'][0]}); run `recall nightly` again")
 
 
-def _counts(metrics: Mapping[str, Any], floor: config.Floor) -> tuple[int, int]:
-    for run in metrics["runs"]:
-        for row in run["summary"]:
-            if (run["name"], row["metric"], row["slice"]) == (floor.path, floor.metric, floor.slice):
-                return row["hits"], row["n"]
-    return 0, 0
-
-
-def _move(floor: config.Floor, table: Any, counts: tuple[int, int]) -> list[str]:
-    hits, n = counts
-    if not n:
-        return []
-    bound, name = (floor.min, "min") if floor.min is not None else (floor.max, "max")
-    assert bound is not None
-    measured = _down(hits, n) if name == "min" else (STEPS - round(_down(n - hits, n) * STEPS)) / STEPS
-    if (measured <= bound) if name == "min" else (measured >= bound):
-        return []
-    table[name] = measured
-    part = "" if floor.slice == "all" else f" of {floor.slice}"
-    return [f"{floor.path}, {floor.metric}{part}, {name}: {bound:g} to {measured:g}"]
-
-
 def _down(hits: int, n: int) -> float:
-    return math.floor(hits / n * STEPS + 1e-9) / STEPS
-
-
-def _check(text: str, before: config.Config) -> None:
-    """What is written must be read as the same settings but for the floors."""
-    try:
-        after = config.Config.model_validate(tomlkit.parse(text).unwrap())
-    except ValueError as error:
-        raise ConfigError(
-            f"{config.NAME}: could not be edited ({error}); raise the floors by hand"
-        ) from error
-    for name, value in before.model_dump().items():
-        if name not in ("floors", "pages") and after.model_dump()[name] != value:
-            raise ConfigError(f"{config.NAME}: editing would change {name!r}; raise the floors by hand")
+    """A share with four decimals, rounded so that what was measured holds."""
+    return math.floor(hits / n * 10_000 + 1e-9) / 10_000

@@ -12,16 +12,18 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from recall_core import progress
+from recall_core.night.nightlog import Log
 
 POLL = 0.05
 """Seconds between two looks at the processes."""
 GRACE = 5.0
 """Seconds a process gets to end its kernel before both are killed."""
+COUNTS = ("RECALL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -34,27 +36,54 @@ class Task:
     parameters: Mapping[str, Any]
 
 
-class Watch(Protocol):
-    """Who is told of what happens."""
-
-    def started(self, name: str) -> None: ...
-
-    def event(self, name: str, event: Mapping[str, Any]) -> None: ...
-
-    def ended(self, name: str, reason: str, seconds: float) -> None: ...
-
-
-@dataclass
 class _Running:
-    task: Task
-    process: subprocess.Popen[bytes]
-    events: Path
-    errors: Path
-    since: float = field(default_factory=time.monotonic)
-    read: int = 0
-    """Bytes of `events` that were passed on."""
-    kernel: int | None = None
-    failed: str = ""
+    """The process of a notebook, and what it has told."""
+
+    def __init__(self, task: Task, root: Path, scratch: Path, threads: int) -> None:
+        self.task, self.since = task, time.monotonic()
+        self.kernel, self.failed = 0, ""
+        self.events, self.errors = (scratch / f"{task.name}.{kind}" for kind in ("events", "errors"))
+        self.events.touch()
+        self._read = 0
+        said = {"notebook": str(task.notebook), "executed": str(task.executed), "root": str(root)}
+        counts = dict.fromkeys(COUNTS, str(threads))
+        # A session of its own: an interrupt from the keyboard reaches us alone, and we end it in order.
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "recall_core.night.notebooks"],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+                env={**os.environ, **counts, progress.FILE: str(self.events.resolve())},
+            )
+        assert self.process.stdin
+        self.stdin = self.process.stdin
+        with suppress(BrokenPipeError):
+            self.stdin.write(json.dumps(said | {"parameters": dict(task.parameters)}).encode() + b"\n")
+
+    def told(self) -> list[dict[str, Any]]:
+        """Passes that moved on since the last call; a line that is not whole yet waits for the next."""
+        lines = self.events.read_bytes().split(b"\n")[:-1]
+        found = []
+        for line in lines[self._read :]:
+            with suppress(ValueError):
+                event = json.loads(line)
+                self.kernel = event.get("kernel", self.kernel)
+                self.failed = event.get("failed", self.failed)
+                found += [event] * ("desc" in event)
+        self._read = len(lines)
+        return found
+
+    def why(self) -> str:
+        """Why it failed, once it has ended; empty when it is well."""
+        code = self.process.returncode
+        if code == 0 or self.failed:
+            return self.failed
+        lines = self.errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+        return f"{self.task.notebook.name}: its process {how}" + (f": {lines[-1]}" if lines else "")
 
 
 def cores() -> int:
@@ -70,7 +99,7 @@ def run_all(
     at_once: int,
     threads: int,
     time_limit: float,
-    watch: Watch,
+    watch: Log,
 ) -> dict[str, str]:
     """Run every task, `at_once` side by side; returns why each of those that failed did.
 
@@ -84,123 +113,50 @@ def run_all(
         while waiting or running:
             while waiting and len(running) < at_once:
                 # A signal before it is in the list leaves it to notice that its standard input was closed.
-                running.append(_start(waiting.pop(0), root, scratch, threads))
+                running.append(_Running(waiting.pop(0), root, scratch, threads))
                 watch.started(running[-1].task.name)
             time.sleep(POLL)
             for one in list(running):
-                reason = _look(one, time_limit, watch)
-                if reason is not None:
-                    running.remove(one)
-                    seconds = time.monotonic() - one.since
-                    if reason:
-                        failed[one.task.name] = reason
-                    watch.ended(one.task.name, reason, seconds)
+                ended = one.process.poll() is not None
+                for event in one.told():
+                    watch.event(one.task.name, event)
+                seconds = time.monotonic() - one.since
+                if not ended and seconds <= time_limit:
+                    continue
+                _end([one])
+                running.remove(one)
+                over = f"{one.task.notebook.name}: stopped at its time limit of {time_limit:g} seconds"
+                if reason := one.why() if ended else over:
+                    failed[one.task.name] = reason
+                watch.ended(one.task.name, reason, seconds)
     finally:
         _end(running)
     return failed
 
 
-def _start(task: Task, root: Path, scratch: Path, threads: int) -> _Running:
-    events, errors = (scratch / f"{task.name}.{kind}" for kind in ("events", "errors"))
-    said = {"notebook": str(task.notebook), "executed": str(task.executed), "root": str(root)}
-    counts = dict.fromkeys(
-        ("RECALL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)
-    )
-    # A session of its own: an interrupt from the keyboard reaches us alone, and we end it in order.
-    with errors.open("wb") as err:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "recall_core.night.notebooks"],
-            stdin=subprocess.PIPE,
-            stdout=err,
-            stderr=err,
-            start_new_session=True,
-            env={**os.environ, **counts, progress.FILE: str(events.resolve())},
-        )
-    assert process.stdin
-    with suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(said | {"parameters": dict(task.parameters)}).encode() + b"\n")
-        process.stdin.flush()
-    return _Running(task, process, events, errors)
-
-
-def _look(one: _Running, time_limit: float, watch: Watch) -> str | None:
-    """Pass on what it said. Why it failed, or an empty string, when it has ended; None while it runs."""
-    code = one.process.poll()
-    for event in _events(one):
-        one.kernel = event.get("kernel", one.kernel)
-        one.failed = event.get("failed", one.failed)
-        if "desc" in event:
-            watch.event(one.task.name, event)
-    if code is None:
-        if time.monotonic() - one.since <= time_limit:
-            return None
-        _end([one])
-        return f"{one.task.notebook.name}: stopped at its time limit of {time_limit:g} seconds"
-    assert one.process.stdin
-    with suppress(OSError):
-        one.process.stdin.close()
-    clear_sockets(one.process.pid)
-    if code == 0:
-        return ""
-    if one.kernel and not one.failed:
-        # It did not live to end its kernel.
-        end_group(one.kernel)
-    if one.failed:
-        return one.failed
-    lines = one.errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-    return f"{one.task.notebook.name}: its process {how}" + (f": {lines[-1]}" if lines else "")
-
-
-def _events(one: _Running) -> list[dict[str, Any]]:
-    """What was added to the file since; a line that is not whole yet waits for the next look."""
-    try:
-        with one.events.open("rb") as file:
-            file.seek(one.read)
-            whole, end, _ = file.read().rpartition(b"\n")
-    except OSError:
-        return []
-    one.read += len(whole) + len(end)
-    found = []
-    for line in whole.splitlines():
-        with suppress(ValueError):
-            found.append(json.loads(line))
-    return [event for event in found if isinstance(event, dict)]
-
-
 def _end(running: Sequence[_Running]) -> None:
     """Ask each to end by closing its standard input, then kill what is left, kernels too."""
     for one in running:
-        assert one.process.stdin
-        with suppress(OSError):
-            one.process.stdin.close()
+        one.stdin.close()
     until = time.monotonic() + GRACE
     for one in running:
         try:
             one.process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            _events_of_kernel(one)
             end_group(one.process.pid)
-            if one.kernel:
-                end_group(one.kernel)
             one.process.wait()
+        one.told()
+        code = one.process.returncode
+        if one.kernel and (code < 0 or (code and not one.failed)):
+            # It did not live to end its kernel.
+            end_group(one.kernel)
         clear_sockets(one.process.pid)
-
-
-def _events_of_kernel(one: _Running) -> None:
-    for event in _events(one):
-        one.kernel = event.get("kernel", one.kernel)
 
 
 def end_group(pid: int) -> None:
     """Kill a process and what it started, at once. One that is gone already is fine."""
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(pid, signal.SIGKILL)
-        else:
-            os.kill(pid, signal.SIGTERM)
-    except (ProcessLookupError, PermissionError):
-        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def socket_prefix(pid: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,19 +114,13 @@ def _last(reports: Path, earlier: Sequence[Measured], now: Measured, rows: pd.Da
     notes = (f"not comparable with the run of {latest.date}: {odd}",) if odd else ()
     comparable = [one for one in earlier if not history.differs(one, now)]
     for before in reversed(comparable):
-        if _started(reports / before.date) == before.started:
-            where = f"the run of {before.date}"
-            return _against(before, now, rows, reports / before.date, where, notes)
+        folder = reports / before.date
+        # A later night of the same day replaces a report, and its rows.
+        with suppress(*ODD):
+            if runs.read_json(folder / "manifest.json")["started"] == before.started:
+                return _against(before, now, rows, folder, f"the run of {before.date}", notes)
     reason = "its rows are gone" if comparable else f"not comparable: {odd}"
     return Compared(now, f"the run of {(comparable or [latest])[-1].date}", reason=reason)
-
-
-def _started(folder: Path) -> str:
-    """Which night a report folder is of; a later one of the same day replaces it."""
-    try:
-        return str(runs.read_json(folder / "manifest.json")["started"])
-    except ODD:
-        return ""
 
 
 def _against(
@@ -138,10 +133,8 @@ def _against(
         notes += (f"the gate changed ({gates.Gate(*before.gate)} then, {gates.Gate(*now.gate)} now)",)
     try:
         old = runs.read_rows(folder / "runs" / f"{now.name}.jsonl")
-        same = _hashed(old) & _hashed(rows)
-        ids = {id_ for id_, _ in same}
-        left_out = len({*old["case_id"], *rows["case_id"]} - ids)
-        if not ids:
+        ids = old.astype({"case_hash": str}).merge(rows, on=["case_id", "case_hash"])["case_id"]
+        if ids.empty:
             return Compared(now, where, reason="no case is the same as then", notes=notes)
         then, today = (side[side["case_id"].isin(ids)] for side in (old, rows))
         ks = [int(metric.partition("@")[2]) for metric in now.watched if "@" in metric]
@@ -150,28 +143,18 @@ def _against(
         moved = (tops[0] != tops[1].loc[tops[0].index]).sum()
     except ODD as error:
         return Compared(now, where, reason=f"its rows cannot be read ({error!r:.80})", notes=notes)
-    flips = _by_case(every)
-    flipped = flips[flips["before_top"] != flips["after_top"]]
+    said = (every["metric"] + " " + every["direction"]).groupby(every["case_id"]).agg(", ".join)
+    flips = every.drop_duplicates("case_id").assign(changed=lambda own: own["case_id"].map(said))
     return Compared(
         now,
         where,
         deterministic=history.deterministic(before, now),
         notes=notes,
-        left_out=left_out,
-        moved=int(moved) - len(flipped),
+        left_out=len({*old["case_id"], *rows["case_id"]} - {*ids}),
+        moved=int(moved) - int((flips["before_top"] != flips["after_top"]).sum()),
         table=table,
-        flips=flips,
+        flips=flips.drop(columns=["metric", "direction"]).sort_values("case_id", ignore_index=True),
     )
-
-
-def _hashed(rows: pd.DataFrame) -> set[tuple[str, str]]:
-    return {*rows[["case_id", "case_hash"]].itertuples(index=False, name=None)}
-
-
-def _by_case(flips: pd.DataFrame) -> pd.DataFrame:
-    said = (flips["metric"] + " " + flips["direction"]).groupby(flips["case_id"]).agg(", ".join)
-    own = flips.drop_duplicates("case_id").assign(changed=lambda rows: rows["case_id"].map(said))
-    return own.drop(columns=["metric", "direction"]).sort_values("case_id", ignore_index=True)
 
 
 def trends(lines: Sequence[Mapping[str, Any]], tonight: Sequence[Measured]) -> list[Trend]:
@@ -180,26 +163,26 @@ def trends(lines: Sequence[Mapping[str, Any]], tonight: Sequence[Measured]) -> l
     `trend.ALPHA` is divided by the number of shares, so that it holds for all of them together.
     """
     watched = [(now, metric) for now in tonight for metric in now.watched]
-    return [_trend(lines, now, metric, len(watched)) for now, metric in watched]
+    found = []
+    for now, metric in watched:
+        nights = history.series(lines, now, metric, trend.NIGHTS)
+        found.append(Trend(now.name, metric, len(nights), *_change(nights, len(watched))))
+    return found
 
 
-def _trend(lines: Sequence[Mapping[str, Any]], now: Measured, metric: str, tests: int) -> Trend:
-    nights = history.series(lines, now, metric, trend.NIGHTS)
+def _change(nights: Sequence[tuple[str, int, int]], tests: int) -> tuple[bool, str]:
     hits, n = [found for _, found, _ in nights], [asked for _, _, asked in nights]
     least = trend.fewest_nights(tests)
     if len(nights) < least:
         plural = "" if len(nights) == 1 else "s"
-        said = f"{len(nights)} comparable run{plural}, {least} are needed to show a change"
-        return Trend(now.name, metric, len(nights), False, said)
+        return False, f"{len(nights)} comparable run{plural}, {least} are needed to show a change"
     if len(set(hits)) == 1:
-        return Trend(now.name, metric, len(nights), False, f"the same in all {len(nights)} runs")
-    found = trend.change_point(hits, n)
-    if found.p > trend.ALPHA / tests:
-        said = f"no change shown in {len(nights)} runs (p {found.p:.3f})"
-        return Trend(now.name, metric, len(nights), False, said)
-    before, after = (sum(hits[part]) / sum(n[part]) for part in (slice(found.at), slice(found.at, None)))
-    said = (
-        f"changed at the run of {nights[found.at][0]}: {before:.1%} in the {found.at} runs before, "
-        f"{after:.1%} in the {len(nights) - found.at} since (p {found.p:.4f})"
+        return False, f"the same in all {len(nights)} runs"
+    at, p = trend.change_point(hits, n)
+    if p > trend.ALPHA / tests:
+        return False, f"no change shown in {len(nights)} runs (p {p:.3f})"
+    before, after = sum(hits[:at]) / sum(n[:at]), sum(hits[at:]) / sum(n[at:])
+    return True, (
+        f"changed at the run of {nights[at][0]}: {before:.1%} in the {at} runs before, "
+        f"{after:.1%} in the {len(nights) - at} since (p {p:.4f})"
     )
-    return Trend(now.name, metric, len(nights), True, said)

@@ -14,18 +14,19 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, StrictStr
 
 from recall_core import runs
-from recall_core.past import shape
 from recall_core.records import RecallError
+from recall_core.writing import write_whole
 
 NAME = "history.jsonl"
 RUNTIME = ("numpy", "onnxruntime", "tokenizers")
@@ -36,34 +37,81 @@ UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Recur
 """What reading JSON of another shape raises."""
 
 
-@dataclass(frozen=True)
-class Measured:
+def _counted(pair: tuple[int, int]) -> tuple[int, int]:
+    if pair[0] > pair[1]:
+        raise ValueError(f"{pair[0]} hits of {pair[1]} cases")
+    return pair
+
+
+Count = Annotated[int, Field(ge=0, le=10**9, strict=True)]
+Share = Annotated[tuple[Count, Count], AfterValidator(_counted)]
+
+
+class Measured(BaseModel, frozen=True):
     """One run of one night, and what decides what it may be compared with."""
 
-    started: str
-    date: str
-    name: str
+    started: Annotated[StrictStr, AfterValidator(lambda moment: datetime.fromisoformat(moment) and moment)]
+    date: Annotated[
+        StrictStr,
+        Field(pattern=r"^\d{4}-\d\d-\d\d$"),
+        AfterValidator(lambda day: date.fromisoformat(day) and day),
+    ]
+    name: StrictStr
     """Of the path, and of its file below `runs/`, without the ending."""
-    kind: str
-    same: Mapping[str, str]
-    """What must be the same in two nights that are compared, by its name in a sentence."""
-    fixture_hash: str
-    gate: tuple[float, float | None]
-    """min_score and delta."""
+    kind: StrictStr
+    fixture: StrictStr
+    fixture_hash: StrictStr
+    fingerprint: StrictStr
+    min_score: Annotated[FiniteFloat, Field(strict=True)]
+    delta: Annotated[FiniteFloat, Field(strict=True, ge=0)] | None
+    top_k: Annotated[int, Field(ge=1, strict=True)]
     runtime: str
-    counts: Mapping[str, Mapping[str, tuple[int, int]]]
-    watched: tuple[str, ...]
+    counts: dict[StrictStr, dict[StrictStr, Share]]
+
+    @property
+    def gate(self) -> tuple[float, float | None]:
+        """min_score and delta."""
+        return self.min_score, self.delta
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The metrics that are compared and followed."""
+        return f"recall@{self.top_k if self.top_k >= 5 else 1}", "passed"
 
     def counted(self, metric: str, part: str = "all") -> tuple[int, int] | None:
         """`(hits, n)`, None where it was not measured."""
-        found = self.counts.get(part, {}).get(metric)
-        return (int(found[0]), int(found[1])) if found else None
+        return self.counts.get(part, {}).get(metric)
+
+
+class _Line(BaseModel):
+    """What a line must hold beside its runs."""
+
+    versions: dict[StrictStr, StrictStr]
+    platform: StrictStr
+    threads: Count
+    broken: list[StrictStr]
+    missing: list[StrictStr]
+    only: list[StrictStr] = []
+    seconds: dict[StrictStr, Annotated[FiniteFloat, Field(ge=0, strict=True)]] = {}
 
 
 def differs(before: Measured, now: Measured) -> str:
     """Why two nights are not comparable, in words; empty when they are."""
-    changed = [word for word, value in now.same.items() if before.same.get(word) != value]
+    changed = ["the fixture"] * (before.fixture != now.fixture)
+    changed += ["the path"] * (before.fingerprint != now.fingerprint)
     return f"{' and '.join(changed)} changed" if changed else ""
+
+
+def apart(before: Measured, now: Measured, *, gated: bool = True) -> str:
+    """Why no line may be drawn from one night to another; empty where it may.
+
+    `gated`: whether what is drawn depends on the gate.
+    """
+    if odd := differs(before, now):
+        return odd
+    if before.fixture_hash != now.fixture_hash:
+        return "the fixture changed"
+    return "the gate changed" if gated and before.gate != now.gate else ""
 
 
 def deterministic(before: Measured, now: Measured) -> bool:
@@ -73,9 +121,7 @@ def deterministic(before: Measured, now: Measured) -> bool:
     Hashing and words give the same numbers everywhere; a model does as long as the runtime that runs it, its
     number of threads and the machine are the same.
     """
-    if before.fixture_hash != now.fixture_hash or before.gate != now.gate:
-        return False
-    return now.kind in EXACT or before.runtime == now.runtime
+    return not apart(before, now) and (now.kind in EXACT or before.runtime == now.runtime)
 
 
 def line_of(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,8 +153,7 @@ def published(folder: Path) -> dict[str, Any]:
     """
     try:
         line = line_of(*(runs.read_json(folder / name) for name in ("manifest.json", "metrics.json")))
-        shape.check(line)
-        night(line)
+        _check(line)
     except (OSError, *UNREADABLE) as error:
         raise RecallError(
             f"{folder}: holds no report that can be compared ({error!r:.80}); run `recall nightly` again"
@@ -122,35 +167,21 @@ def append(reports: Path, line: Mapping[str, Any]) -> None:
     Raises RecallError when it cannot be written.
     """
     path = reports / NAME
-    text = json.dumps(line, ensure_ascii=False).encode() + b"\n"
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            size = os.fstat(file).st_size
-            if size and os.pread(file, 1, size - 1) != b"\n":
-                text = b"\n" + text
-            try:
-                written = os.write(file, text)
-                os.fsync(file)
-            except OSError:
-                os.ftruncate(file, size)
-                raise
-            if written < len(text):
-                os.ftruncate(file, size)
-                raise RecallError(f"{path}: no space for the night's line; make room and run it again")
-        finally:
-            os.close(file)
+        held = path.read_bytes() if path.exists() else b""
+        between = b"\n" if held and not held.endswith(b"\n") else b""
+        write_whole(path, held + between + json.dumps(line, ensure_ascii=False).encode() + b"\n")
     except OSError as error:
-        raise RecallError(f"{path}: cannot be written ({error.strerror})") from error
+        raise RecallError(
+            f"{path}: cannot be written ({error.strerror}); make room for the night's line and run it again"
+        ) from error
 
 
 def read(reports: Path) -> list[dict[str, Any]]:
     """The lines, in their order. A broken one is skipped with a warning, and never rewritten."""
     path = reports / NAME
     try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return []
+        raw = path.read_bytes() if path.exists() else b""
     except OSError as error:
         raise RecallError(f"{path}: cannot be read ({error.strerror})") from error
     lines = []
@@ -159,43 +190,31 @@ def read(reports: Path) -> list[dict[str, Any]]:
             continue
         try:
             line = json.loads(text)
-            shape.check(line)
-            night(line)
+            _check(line)
+            lines.append(line)
         except UNREADABLE as error:
             warnings.warn(
                 f"{path}:{number}: not a line of the history, skipped ({error!r:.80})", stacklevel=2
             )
-            continue
-        lines.append(line)
     return lines
+
+
+def _check(line: Mapping[str, Any]) -> None:
+    _Line.model_validate(line)
+    night(line)
 
 
 def measured(lines: Sequence[Mapping[str, Any]], name: str) -> list[Measured]:
     """What the nights measured of one path, in their order."""
-    return [found for line in lines for found in night(line) if found.name == name]
+    return [found for line in lines for found in night(line, name)]
 
 
-def night(line: Mapping[str, Any]) -> list[Measured]:
-    """All that a night measured."""
-    runtime = " ".join(f"{name} {line['versions'][name]}" for name in RUNTIME)
-    return [
-        Measured(
-            started=str(line["started"]),
-            date=str(line["date"]),
-            name=str(held["name"]),
-            kind=str(held["kind"]),
-            same={"the fixture": str(held["fixture"]), "the path": str(held["fingerprint"])},
-            fixture_hash=str(held["fixture_hash"]),
-            gate=(held["min_score"], held["delta"]),
-            runtime=f"{runtime} {line['platform']} threads {line['threads']}",
-            counts={
-                str(part): {str(metric): (int(pair[0]), int(pair[1])) for metric, pair in named.items()}
-                for part, named in held["counts"].items()
-            },
-            watched=(f"recall@{held['top_k'] if held['top_k'] >= 5 else 1}", "passed"),
-        )
-        for held in line["runs"]
-    ]
+def night(line: Mapping[str, Any], name: str | None = None) -> list[Measured]:
+    """All that a night measured, or what it measured of one path."""
+    versions = " ".join(f"{part} {line['versions'][part]}" for part in RUNTIME)
+    runtime = f"{versions} {line['platform']} threads {line['threads']}"
+    given = {"started": line["started"], "date": line["date"], "runtime": runtime}
+    return [Measured(**held | given) for held in line["runs"] if name in (None, held["name"])]
 
 
 def frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -205,20 +224,18 @@ def frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     changes where a night is not comparable with the one before, so that no line is drawn through it. A
     metric that depends on the gate starts a new series with a new gate too.
     """
-    names = dict.fromkeys(str(held["name"]) for line in lines for held in line["runs"])
+    before: dict[str, Measured] = {}
+    ungated, gated = Counter[str](), Counter[str]()
     rows = []
-    for name in names:
-        before, ungated, gated = None, 0, 0
-        for now in measured(lines, name):
-            odd = before is not None and bool(differs(before, now) or before.fixture_hash != now.fixture_hash)
-            ungated += bool(odd)
-            gated += bool(odd or (before and before.gate != now.gate))
-            before = now
-            for part, counts in now.counts.items():
-                for metric, (hits, n) in counts.items():
-                    series = ungated if free_of_gate(metric) else gated
-                    said = (now.started, now.date, name, now.kind, part, metric, hits, n, series)
-                    rows.append(said)
+    for now in (one for line in lines for one in night(line)):
+        last = before.setdefault(now.name, now)
+        ungated[now.name] += bool(apart(last, now, gated=False))
+        gated[now.name] += bool(apart(last, now))
+        before[now.name] = now
+        for part, counts in now.counts.items():
+            for metric, pair in counts.items():
+                series = (ungated if free_of_gate(metric) else gated)[now.name]
+                rows.append((now.started, now.date, now.name, now.kind, part, metric, *pair, series))
     columns = ["started", "date", "path", "kind", "slice", "metric", "hits", "n", "series"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -237,12 +254,9 @@ def series(
     """
     found: list[tuple[str, int, int]] = []
     earlier = [one for one in measured(lines, now.name) if one.started != now.started]
-    for one in [now, *reversed(earlier)]:
+    for one in [now, *reversed(earlier)][:most]:
         counted = one.counted(metric)
-        other = differs(one, now) or one.fixture_hash != now.fixture_hash
-        if other or (not free_of_gate(metric) and one.gate != now.gate) or counted is None:
+        if apart(one, now, gated=not free_of_gate(metric)) or counted is None:
             break
         found.append((one.date, *counted))
-        if len(found) == most:
-            break
     return found[::-1]

@@ -11,8 +11,8 @@ the permutations (Phipson and Smyth, 2010).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ NIGHTS = 30
 PERMUTATIONS = 9_999
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """The likeliest change of a series. `at`: index of the first night after it; `p`: of no change at all."""
 
     at: int
@@ -38,11 +37,9 @@ def change_point(hits: Sequence[int], n: Sequence[int], seed: int = 0) -> Change
 
     One odd night at the end is not a change: in random order it would stand at an end of m nights two times
     in m. A constant series, or one of fewer than two nights, has p = 1. The seed is fixed, so that a report
-    can be made again. Raises ValueError when a count does not lie between 0 and its n.
+    can be made again.
     """
     found, asked = np.asarray(hits, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    if found.shape != asked.shape or (found < 0).any() or (found > asked).any():
-        raise ValueError(f"hits {list(hits)} of n {list(n)}; give one n a night and hits between 0 and n")
     if len(found) < 2 or not asked.all() or np.ptp(found / asked) == 0:
         return Change(len(found), 1.0)
     rng = np.random.default_rng(seed)
@@ -67,12 +64,13 @@ def fewest_nights(tests: int) -> int:
 def _ratios(hits: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log likelihood ratio of every cut: (series, nights) -> (series, nights - 1)."""
     left, asked = hits.cumsum(axis=1), n.cumsum(axis=1)
-    whole, total = left[:, -1:], asked[:, -1:]
-    left, asked = left[:, :-1], asked[:, :-1]
-    ratios: NDArray[np.float64] = _fit(left, asked) + _fit(whole - left, total - asked) - _fit(whole, total)
+    fits = [
+        xlogy(found, found / of) + xlogy(of - found, 1 - found / of)
+        for found, of in (
+            (left[:, :-1], asked[:, :-1]),
+            (left[:, -1:] - left[:, :-1], asked[:, -1:] - asked[:, :-1]),
+            (left[:, -1:], asked[:, -1:]),
+        )
+    ]
+    ratios: NDArray[np.float64] = fits[0] + fits[1] - fits[2]
     return ratios
-
-
-def _fit(hits: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
-    fitted: NDArray[np.float64] = xlogy(hits, hits / n) + xlogy(n - hits, 1 - hits / n)
-    return fitted
