@@ -48,7 +48,7 @@ THREE = fixture_of({"a": "a", "b": "b"}, asked("q1", "a"), asked("q2", "b"), ask
 
 def bare(query_prefix: str = "", passage_prefix: str = "") -> SimpleNamespace:
     """What the registry says of a model."""
-    return SimpleNamespace(query_prefix=query_prefix, passage_prefix=passage_prefix)
+    return SimpleNamespace(task="embed", query_prefix=query_prefix, passage_prefix=passage_prefix)
 
 
 @pytest.fixture
