@@ -77,8 +77,10 @@ def grid_frontier(curve: pd.DataFrame, steps: pd.DataFrame, ax: Axes) -> Axes:
 
 def signal_frontiers(curves: pd.DataFrame, ax: Axes) -> Axes:
     """Every signal's frontier on one axis. `curves`: `signal`, `answered`, `false_recall`, and the totals."""
-    for colour, (name, part) in zip(CURVES, curves.groupby("signal", sort=False), strict=False):
-        style.curve(ax, part, name, colour, linewidth=2.6 if name == "margin" else 1.3)
+    for at, (name, part) in enumerate(curves.groupby("signal", sort=False)):
+        again, colour = divmod(at, len(CURVES))
+        looks = {"linewidth": 2.6 if name == "margin" else 1.3, "linestyle": "--" if again else "-"}
+        style.curve(ax, part, name, CURVES[colour], **looks)
     style.cost_axes(ax, curves, 3)
     return ax
 
