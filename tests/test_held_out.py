@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -156,3 +158,22 @@ def test_the_stated_chance_is_held_against_what_came_true() -> None:
     table = held_out.calibrated(rows, [one])
     assert stats.calibration_error(table) == pytest.approx(0.75 - 3 / 6)
     assert np.isnan(stats.calibration_error(held_out.calibrated(rows, [])))
+
+
+@pytest.mark.parametrize(
+    ("of_right", "of_silent", "said"),
+    [
+        (
+            [0.9, 0.8, 0.7] * 4,
+            [0.1, 0.2, 0.3] * 4,
+            "holds fewer .*coverage 1.00 .*words can tell",
+        ),
+        ([0.1, 0.2, 0.3] * 4, [0.9, 0.8, 0.7] * 4, "holds more .*AUROC of coverage 0.00 .* turned round"),
+        ([0.1, 0.9] * 6, [0.9, 0.1] * 6, "do not show .*AUROC of coverage 0.50"),
+        ([0.5], [], "One of the two sides is empty"),
+    ],
+)
+def test_the_kind_of_fixture_is_said(of_right: list[float], of_silent: list[float], said: str) -> None:
+    right = pd.DataFrame({"coverage": of_right, "place": "right_first", "answerable": True})
+    silent = pd.DataFrame({"coverage": of_silent, "place": "silent", "answerable": False})
+    assert re.search(said, held_out.nature(pd.concat([right, silent])))

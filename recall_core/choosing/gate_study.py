@@ -106,9 +106,7 @@ def attempt(
 ) -> tuple[Study | None, list[str]]:
     """The choice and what to say of it; None with the reason where no promise can be made."""
     try:
-        study = choose(
-            fixture, path, signal=signal, max_false=max_false, confidence=confidence, rows=rows
-        )
+        study = choose(fixture, path, signal=signal, max_false=max_false, confidence=confidence, rows=rows)
     except learn_then_test.RefusedError as error:
         return None, [f"refused: {error}"]
     return study, study.lines()

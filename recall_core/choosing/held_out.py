@@ -155,6 +155,24 @@ def calibrated(rows: pd.DataFrame, fitted: Sequence[combine.Combination]) -> pd.
     return stats.reliability(chance, test["place"] == "right_first")
 
 
+def nature(rows: pd.DataFrame) -> str:
+    """Whether words can tell the silent questions of these cases from those answered first, in words."""
+    right, silent = rows["place"] == "right_first", ~rows["answerable"].astype(bool)
+    if not right.any() or not silent.any():
+        return "One of the two sides is empty: nothing can be said of how they differ."
+    sides = [rows.loc[side, "coverage"].to_numpy(np.float64) for side in (right, silent)]
+    low, high = stats.auroc_interval(*sides)
+    measured = f"(AUROC of coverage {stats.auroc(*sides):.2f} [{low:.2f}, {high:.2f}])"
+    if low > 0.5:
+        return f"The top memory holds fewer of a silent question's rare words {measured}: words can tell."
+    if high < 0.5:
+        return (
+            f"The top memory holds more of a silent question's rare words {measured}: signals that go by "
+            "words are turned round here, and real questions may not be like that."
+        )
+    return f"These cases do not show whether words tell a silent question {measured}."
+
+
 def needed(rows: pd.DataFrame, rates: tuple[float, ...] = (0.01, 0.05, 0.10)) -> pd.DataFrame:
     """How many silent cases a promise needs, even when none of them is spoken: `max_false`, `needed`, `have`.
 
