@@ -62,15 +62,16 @@ def fuse(
 
 
 def passed_on(fused: Ranking, linked: Mapping[str, frozenset[str]], decay: float, seeds: int = 5) -> Ranking:
-    """The ranking with the pages that its first `seeds` hits are linked with: stream `graph`.
+    """The ranking with the pages that its first `seeds` hits, and what ties with them, are linked with.
 
     A neighbour is worth `decay` (0 to below 1) of its best seed, or what it had, if that is more: so it
     never ties with the page it was reached from. A seed worth nothing passes nothing on. Of equal neighbours,
-    the one that more or better seeds are linked with is ahead.
+    the one that more or better seeds are linked with is ahead. The part is of the stream `graph`.
     """
     own = {hit.id: hit for hit in fused.hits}
     reached: dict[str, list[float]] = {}
-    for seed in (hit for hit in fused.hits[:seeds] if hit.score > 0):
+    last = [hit.worth for hit in fused.hits[:seeds]][-1:]
+    for seed in (hit for hit in fused.hits if hit.score > 0 and [hit.worth] >= last):
         for id_ in linked.get(seed.id, frozenset()):
             reached.setdefault(id_, []).append(decay * seed.score)
     graph = Ranking.of("graph", ((id_, math.fsum(given)) for id_, given in reached.items()))

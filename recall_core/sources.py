@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from recall_core import vault
@@ -18,7 +19,7 @@ def read(source: Source, folder: Path) -> tuple[tuple[Memory, ...], list[str]]:
     """
     held = vault.read(folder / source.vault)
     pages = held.pages
-    raw = vault.read_observations(folder / source.observations) if source.observations else []
+    raw = read_observations(folder / source.observations) if source.observations else []
     if both := {page.id for page in pages} & {memory.id for memory in raw}:
         raise InputError(f"{min(both)!r} is a page and an observation; rename one of the two")
     odd = [f"page {page!r}: {why}" for page, why in held.unreadable]
@@ -27,3 +28,28 @@ def read(source: Source, folder: Path) -> tuple[tuple[Memory, ...], list[str]]:
         more = ", ..." if len(held.dangling) > SHOWN else ""
         odd.append(f"{len(held.dangling)} links lead nowhere: {named}{more}")
     return tuple(sorted([*pages, *raw], key=lambda memory: memory.id)), odd
+
+
+def read_observations(path: Path) -> list[Memory]:
+    """Raw observations, one JSON object a line: `id`, `text`, and optionally `ts`, `lang`, `source`.
+
+    Raises InputError that names the line.
+    """
+    found: list[Memory] = []
+    ids: set[str] = set()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also break at U+2028
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read ({why}); give a JSONL file in UTF-8") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(Memory.model_validate(json.loads(line) | {"kind": "observation"}))
+            except (ValueError, TypeError, RecursionError) as error:
+                why = " ".join(str(error).split())
+                raise InputError(f"{path}, line {number}: is no observation ({why:.160})") from error
+            if found[-1].id in ids:
+                raise InputError(f"{path}, line {number}: the id {found[-1].id!r} is taken; give it another")
+            ids.add(found[-1].id)
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import posixpath
 import re
 import unicodedata
@@ -108,31 +107,6 @@ def _files(folder: Path) -> list[Path]:
         for path in folder.rglob("*")
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
-
-
-def read_observations(path: Path) -> list[Memory]:
-    """Raw observations, one JSON object a line: `id`, `text`, and optionally `ts`, `lang`, `source`.
-
-    Raises InputError that names the line.
-    """
-    found: list[Memory] = []
-    ids: set[str] = set()
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also break at U+2028
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: cannot be read ({why}); give a JSONL file in UTF-8") from error
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                found.append(Memory.model_validate(json.loads(line) | {"kind": "observation"}))
-            except (ValueError, TypeError, RecursionError) as error:
-                why = " ".join(str(error).split())
-                raise InputError(f"{path}, line {number}: is no observation ({why:.160})") from error
-            if found[-1].id in ids:
-                raise InputError(f"{path}, line {number}: the id {found[-1].id!r} is taken; give it another")
-            ids.add(found[-1].id)
-    return found
 
 
 def targets(markdown: str) -> list[str]:

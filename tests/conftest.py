@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recall_core import fixtures, vault
+from recall_core import fixtures, sources, vault
 from recall_core.embedders import fingerprint_of
 from recall_core.records import Fixture, FixtureError, Memory
 from recall_core.vault import Vault
@@ -171,4 +171,4 @@ def wiki_vault() -> Vault:
 @pytest.fixture(scope="session")
 def wiki_memories(wiki_vault: Vault) -> list[Memory]:
     """Its pages and its raw observations."""
-    return [*wiki_vault.pages, *vault.read_observations(WIKI / "observations.jsonl")]
+    return [*wiki_vault.pages, *sources.read_observations(WIKI / "observations.jsonl")]

@@ -401,3 +401,11 @@ def test_scores_of_nothing_or_less_are_not_raised():
 def test_no_name_and_no_share_change_nothing(ids: str, share: float):
     ranking = fused(("a", 1.0), ("b", 0.5))
     assert raised(ranking, "speaker", frozenset(ids), share) == ranking
+
+
+def test_a_tie_at_the_last_seed_is_not_settled_by_the_id():
+    fused = Ranking.of("hybrid", [("a", 1.0), ("b", 0.5), ("c", 0.5), ("d", 0.25)])
+    linked = {id_: frozenset({f"near {id_}"}) for id_ in "abcd"}
+    reached = passed_on(fused, linked, 0.5, seeds=2)
+    near = {hit.id: hit.score for hit in reached.hits if hit.id.startswith("near")}
+    assert near == {"near a": 0.5, "near b": 0.25, "near c": 0.25}

@@ -11,7 +11,7 @@ from builders import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_core import vault
+from recall_core import sources, vault
 from recall_core.records import InputError, Memory
 from recall_core.vault import Vault, targets
 
@@ -669,7 +669,7 @@ def test_a_link_target_of_ten_thousand_characters_is_listed_whole(read: Read):
 def observations(tmp_path: Path, *lines: str) -> list[Memory]:
     path = tmp_path / "observations.jsonl"
     path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
-    return vault.read_observations(path)
+    return sources.read_observations(path)
 
 
 def test_observations_are_read_line_by_line(tmp_path: Path):
@@ -707,16 +707,16 @@ def test_a_line_that_is_no_observation_is_named(tmp_path: Path, line: str):
 
 def test_observations_that_cannot_be_read_are_told(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be read"):
-        vault.read_observations(tmp_path / "gone.jsonl")
+        sources.read_observations(tmp_path / "gone.jsonl")
     (tmp_path / "latin.jsonl").write_bytes(b'{"id": "a", "text": "caf\xe9"}')
     with pytest.raises(InputError, match="give a JSONL file in UTF-8"):
-        vault.read_observations(tmp_path / "latin.jsonl")
+        sources.read_observations(tmp_path / "latin.jsonl")
 
 
 def test_a_line_separator_inside_a_text_and_a_mark_before_the_first_line_are_no_fault(tmp_path: Path):
     path = tmp_path / "observations.jsonl"
     path.write_text('\ufeff{"id": "a", "text": "one\u2028two"}\n', encoding="utf-8")
-    assert [memory.text for memory in vault.read_observations(path)] == ["one\u2028two"]
+    assert [memory.text for memory in sources.read_observations(path)] == ["one\u2028two"]
 
 
 @pytest.mark.parametrize(

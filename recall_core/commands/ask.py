@@ -70,7 +70,7 @@ def ask(
 
 
 def _session(opened: LocalPath, memory: Path, observations: Path | None) -> LocalSession:
-    from recall_core import fixtures, vault
+    from recall_core import fixtures, sources, vault
     from recall_core.reporting.report import clean
     from recall_core.store import SqliteStore
 
@@ -80,7 +80,7 @@ def _session(opened: LocalPath, memory: Path, observations: Path | None) -> Loca
         read = vault.read(memory)
         for page, why in read.unreadable:
             typer.echo(f"{clean(page)}: {clean(why)}", err=True)
-        return opened.open([*read.pages, *(vault.read_observations(observations) if observations else [])])
+        return opened.open([*read.pages, *(sources.read_observations(observations) if observations else [])])
     if memory.suffix == ".json":
         return opened.open(list(fixtures.all_memories(fixtures.load(memory))))
     return opened.session(SqliteStore(memory, create=False))
